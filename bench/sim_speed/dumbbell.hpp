@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The load that both simulators get: pairs of hosts over two switches, three links of 1 us a way.
+// The load that both simulators get: pairs of hosts over two switches, three links of 1 us one way.
 // Every sender sends packets of 1,048 B at its link's rate, every receiver answers each with 60 B,
 // the link between the switches has room for all. Nothing queues for long, nothing is lost: what is
-// measured is the cost of a packet's way.
+// measured is the cost of a packet's path.
 #pragma once
 
 #include <cstdint>

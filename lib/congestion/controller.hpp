@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What congestion control is to the rest of weft (its vocabulary is public: weft/congestion.hpp): a
-// value of at most 128 bytes that is told what
-// happened (Ack, Loss, a CNP, a deadline) and says how fast and how far its flow may send. It holds
-// no pointer to its flow, and its parameters lie in a shared immutable Preset that each call gets,
-// so one controller runs in a provider, in the simulator and in a unit test, and can be copied,
-// stored and compared. Time and randomness are arguments. No libm beyond sqrt, no contraction: the
-// same bits from every compiler.
+// value of at most 128 bytes that gets events (Ack, Loss, a CNP, a deadline) and returns the rate
+// and window of its flow. It holds no pointer to its flow, and its parameters lie in a shared
+// immutable Preset that each call gets, so one controller runs in a provider, in the simulator and
+// in a unit test, and can be copied, stored and compared. Time and randomness are arguments. No
+// libm beyond sqrt, no contraction: the same bits from every compiler.
 //
 // To add a controller: one file in lib/congestion/controllers (timely.cpp is a short one).
 #pragma once
@@ -32,7 +31,7 @@ class Controller {
 
   double rate() const noexcept { return state_.decision.rate; }
   uint64_t window() const noexcept { return state_.decision.window; }
-  // Bytes that the receiver lets it send; a packet may leave while it is more than 0.
+  // Bytes of credit from the receiver; a packet may leave while it is more than 0.
   int64_t credit(const Preset& preset) const noexcept {
     return preset.kind->credit != nullptr ? preset.kind->credit(state_) : kNoCreditNeeded;
   }

@@ -3,7 +3,7 @@
 // a number that switches hash; what they make of it is not known here, only what came back.
 //
 //   single     one path for ever: per-flow ECMP, for comparison
-//   oblivious  every path in turn, in an order that changes each round
+//   oblivious  round robin over all paths, in an order that changes each round
 //   bitmap     the same walk, but a path with a penalty is passed over while others have none
 //   reps       paths that just did well are used again, others at random (recycled entropies)
 //   mixed      paths that just did well, each once; else as bitmap
@@ -28,8 +28,8 @@ enum class PathChoice : uint8_t { single, oblivious, bitmap, reps, mixed, plb };
 inline constexpr std::string_view kPathChoiceNames[] = {"single", "oblivious", "bitmap",
                                                         "reps",   "mixed",     "plb"};
 
-// What came of a packet. A packet that was trimmed at the receiver's own link says nothing against
-// its path: it counts as good, or as marked.
+// The fate of a packet. One trimmed at the receiver's own link counts as good, or as marked: its
+// path is not congested.
 enum class PathFeedback : uint8_t { good, marked, not_arrived, timed_out };
 
 struct PathRules {
@@ -38,7 +38,7 @@ struct PathRules {
   bool upper_bits = false;  // values of the walks get random bits above their index
   uint8_t not_arrived = 4;  // bitmap, mixed: the penalty for a packet that did not arrive
   uint32_t in_flight = 0;   // mixed: packets for whose paths room is made at the start
-  bool freezes = false;     // reps: after a time-out only known good paths, for a while
+  bool freezes = false;     // reps: after an RTO only known good paths, for a while
   Duration rtt;             // plb, until set_rtt()
 };
 
@@ -51,7 +51,7 @@ class PathPolicy {
   void set_rtt(Duration rtt) noexcept { rules_.rtt = rtt; }
 
  private:
-  // The last good values, overwritten in turns.
+  // The last good values, a ring buffer.
   class Ring {
    public:
     static constexpr uint32_t kSize = 8;
@@ -85,7 +85,7 @@ class PathPolicy {
   uint16_t current_ = 0;  // single, plb
   std::vector<uint8_t> penalties_;
   Ring ring_;
-  base::RingQueue<uint16_t> queue_;  // mixed: did well and were not used since
+  base::RingQueue<uint16_t> queue_;  // mixed: good, not used since
   uint32_t explore_ = 0;             // reps: random picks that are due
   Instant frozen_until_;             // reps: 0: not frozen
   Instant leave_at_;                 // plb

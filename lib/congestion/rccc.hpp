@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RCCC, the receiver's control of Ultra Ethernet 1.0 (a descendant of NDP and EQDS): a sender
-// begins with a window of speculative credit, says with each packet how much it would like to send,
-// and from the receiver's first word on sends only what it is granted. The sender is a controller
+// begins with a window of speculative credit, carries a credit request in each packet, and from the
+// receiver's first answer on sends only what it is granted. The sender is a controller
 // (rccc.cpp, kinds rccc and nscc+rccc); the receiver is one CreditPacer per host, which grants
-// credit at just under the rate of the host's link, in turns, so that an incast's packets arrive
-// one after the other whatever the number of senders.
+// credit at just under the rate of the host's link, round robin, so that an incast's packets
+// arrive one after the other for any number of senders.
 //
 // Structure and constants are those of the UEC simulator (uet-htsim).
 #pragma once
@@ -27,10 +27,10 @@ class CreditPacer {
   struct Rules {
     double bits_per_second = 0;  // of all grants together
     uint32_t grant_bytes = 0;    // of one grant
-    uint32_t most_bytes = 0;     // granted ahead of the wish of an idle sender
+    uint32_t most_bytes = 0;     // granted ahead of the request of an idle sender
   };
-  // `total`: what was granted to `sender` so far, in units; the wire carries this, so that a lost
-  // grant is made up by the next.
+  // `total`: what was granted to `sender` so far, in units; the wire carries this, so that the next
+  // grant replaces a lost one.
   struct Grant {
     uint32_t sender = 0;
     uint32_t total = 0;
@@ -39,25 +39,25 @@ class CreditPacer {
 
   explicit CreditPacer(const Rules& rules) : rules_(rules) {}
 
-  // A new sender's number, of numbers() or less. Throws std::bad_alloc, and then nothing has
-  // changed; nothing else does.
+  // A new sender's number, of numbers() or less. Throws std::bad_alloc with no effect; no other
+  // function throws.
   uint32_t add();
-  // That were ever given.
+  // Numbers assigned so far, recycled ones included.
   size_t numbers() const { return senders_.size(); }
-  // The sender wishes to have been granted `total` units in all; it never goes back, but wraps.
+  // Credit request: the sender asks for `total` units granted in all. Monotonic, modulo 2^32.
   void wish(uint32_t sender, uint32_t total);
-  // A packet was trimmed: its sender gets a turn though it may not have wished for more.
+  // A packet was trimmed: queues its sender for a grant even without a credit request.
   void ask(uint32_t sender);
   // The sender is done: no more grants.
   void remove(uint32_t sender);
-  // The same, and its number may become another's: nobody names it any more.
+  // The same, and its number may be assigned again: the caller does not use it any more.
   void recycle(uint32_t sender);
-  // The next grant; nothing if nobody wants any, until wish() or ask().
+  // The next grant; none while no sender is queued: call again after wish() or ask().
   std::optional<Grant> grant();
 
  private:
   struct Sender {
-    uint32_t wished = 0;   // units, in all
+    uint32_t wished = 0;   // units requested, in all
     uint32_t granted = 0;  // units, in all
     bool waiting = false;  // has a place in waiting_
     bool idle = false;     // has a place in idle_
@@ -73,8 +73,8 @@ class CreditPacer {
 
   std::vector<Sender> senders_;
   std::vector<uint32_t> free_;
-  base::RingQueue<uint32_t> waiting_;  // have wishes, in turns
-  base::RingQueue<uint32_t> idle_;     // had theirs: slow grants while nobody waits
+  base::RingQueue<uint32_t> waiting_;  // with a credit request, round robin
+  base::RingQueue<uint32_t> idle_;     // without: slow grants while waiting_ is empty
 };
 
 // Parameters of rccc; in nscc+rccc they lie behind those of nscc.
@@ -82,7 +82,7 @@ enum RcccParameter : size_t { kFirstRtts = 1, kGrantBytes, kGrantShare, kRcccPar
 
 // The receiver's rules for a preset of a credited kind.
 CreditPacer::Rules credit_rules(const Preset& preset);
-// What a sender may hold: its first, speculative credit, and the largest.
+// The credit limit of a sender, and its initial, speculative credit.
 int64_t most_credit(const Preset& preset);
 
 }  // namespace weft::congestion

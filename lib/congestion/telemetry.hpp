@@ -44,8 +44,8 @@ struct Fullest {
 };
 
 // The hop with the greatest measure(hop, before, tau_ns), of as many hops as were remembered. No
-// more than takes line rate to min_rate counts: a liar could say so much that the average would
-// hold it for long. //= threat:A15
+// more than takes line rate to min_rate counts: otherwise one forged record would dominate the
+// average for long. //= threat:A15
 template <class Measure>
 Fullest fullest(const HopRecords& records, std::span<const IntHop> hops, const Preset& preset,
                 Measure measure) noexcept {
@@ -54,8 +54,8 @@ Fullest fullest(const HopRecords& records, std::span<const IntHop> hops, const P
   for (size_t i = 0; i < hops.size(); ++i) {
     const HopRecord& before = records.hops[i];
     const uint32_t tau_ns = hops[i].time_ns - before.time_ns;
-    // A port stamps two packets at two times, and no port has rate 0: an impossible record is a
-    // liar's, and says nothing.
+    // A port stamps two packets at two times, and no port has rate 0: an invalid record is
+    // forged, and ignored.
     if (tau_ns == 0 || tau_ns > UINT32_MAX / 2 || hops[i].rate_mbps == 0) continue;
     const double tau = tau_ns;
     const double fullness = std::min(measure(hops[i], before, tau), most_full);

@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kUs = 1'000'000;  // ps
 const Conditions kNetwork{.line = Rate::from_gbps(100), .rtt = Duration::from_ns(12240)};
 
-TEST_CASE("dcqcn-hpccsim: the first CNP keeps the rate, the look 4 us + 1 ns later cuts it") {
+TEST_CASE("dcqcn-hpccsim: the first CNP keeps the rate, the check 4 us + 1 ns later cuts it") {
   const Preset preset = *make_preset("dcqcn-hpccsim", kNetwork);
   Controller c;
   c.start(preset);
@@ -27,7 +27,7 @@ TEST_CASE("dcqcn-hpccsim: the first CNP keeps the rate, the look 4 us + 1 ns lat
   CHECK(c.next_deadline().ps == 314 * kUs + 1000);
 }
 
-TEST_CASE("dcqcn-hpccsim: looks stay on their grid, alpha counts one CNP per period") {
+TEST_CASE("dcqcn-hpccsim: checks stay on their grid, alpha counts one CNP per period") {
   const Preset preset = *make_preset("dcqcn-hpccsim", kNetwork);
   Controller c;
   c.start(preset);
@@ -81,7 +81,7 @@ TEST_CASE("dcqcn-paper: each CNP cuts at once, alpha falls every 55 us without o
   CHECK(c.rate() == 37.5e9);
 }
 
-TEST_CASE("dcqcn-paper: the byte counter is a second clock of recovery") {
+TEST_CASE("dcqcn-paper: the byte counter drives recovery beside the timer") {
   const Preset preset = *make_preset("dcqcn-paper", kNetwork);
   Controller c;
   c.start(preset);

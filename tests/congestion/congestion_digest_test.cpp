@@ -41,7 +41,7 @@ TEST_CASE("hpcc-pint takes the decoded value for U, without an average") {
   CHECK(c.rate() == before);
 }
 
-TEST_CASE("hpcc-pint takes a cut packet for a full queue, as full as its digest says") {
+TEST_CASE("hpcc-pint counts a trimmed packet as a full queue, by its digest") {
   const Preset preset =
       *make_preset("hpcc-pint", {.line = Rate::from_gbps(100), .rtt = Duration::from_ns(12240)});
   // The rate after a loss in the first round trip, which says `digest`.

@@ -76,7 +76,7 @@ TEST_CASE("hpcc: max_stage 0 always multiplies, 5 adds five times first") {
   CHECK(run(erratum, 1) == Approx(cut / (0.5 / 0.95) + 50e6).epsilon(1e-9));
 }
 
-TEST_CASE("hpcc: an impossible record says nothing, one of another path is only stored") {
+TEST_CASE("hpcc: an invalid record is ignored, one of another path is only stored") {
   const Preset preset = *make_preset("hpcc", kNetwork);
   Controller c;
   c.start(preset);

@@ -70,7 +70,7 @@ struct Victim {
   }
 };
 
-TEST_CASE("lies about the way keep the rate in its bounds, threat:A15") {
+TEST_CASE("forged telemetry keeps the rate within its bounds, threat:A15") {
   const char* const name = GENERATE("hpcc", "powertcp", "hpcc-pint");
   INFO(name);
   base::Random random(15);
@@ -81,7 +81,7 @@ TEST_CASE("lies about the way keep the rate in its bounds, threat:A15") {
   CHECK(v.sane);
 }
 
-TEST_CASE("ten round trips of truth undo any lie, threat:A15") {
+TEST_CASE("ten round trips of valid telemetry undo any forged one, threat:A15") {
   const bool hpcc = GENERATE(true, false);
   const char* const name = hpcc ? "hpcc" : "powertcp";
   INFO(name);

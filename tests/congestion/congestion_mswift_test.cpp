@@ -41,7 +41,7 @@ TEST_CASE("when most paths are slow mswift yields as swift does") {
   CHECK(window("mswift", 0) == window("swift", 0));
 }
 
-TEST_CASE("mswift has an opinion from the first acknowledgement on, and forgets the old ones") {
+TEST_CASE("mswift reacts from the first acknowledgement on, over a sliding window of samples") {
   CHECK(window("mswift", 4, 1) == window("swift", 4, 1));
   const Result<Preset> preset =
       make_preset("mswift", {.line = Rate::from_gbps(100), .rtt = kBase, .network = {}});

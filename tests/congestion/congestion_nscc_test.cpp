@@ -158,7 +158,7 @@ TEST_CASE("nscc: a NACK costs its packet, and quick adapt the rest") {
   CHECK(flow.window() == 2 * kPacket);
 }
 
-TEST_CASE("nscc: quick adapt leaves a window alone that delivers") {
+TEST_CASE("nscc: quick adapt keeps a window that delivers") {
   const Preset preset = preset_of("nscc");
   Flow flow(preset);
   flow.nack();

@@ -57,7 +57,7 @@ TEST_CASE("upper bits are fixed at random per flow; recycled values keep theirs"
   }
 }
 
-TEST_CASE("bitmap passes over a path once per penalty point") {
+TEST_CASE("bitmap skips a path once per penalty point") {
   const std::pair<PathFeedback, int> kCosts[] = {{PathFeedback::good, 0},
                                                  {PathFeedback::marked, 1},
                                                  {PathFeedback::not_arrived, 4},
@@ -76,7 +76,7 @@ TEST_CASE("bitmap passes over a path once per penalty point") {
   }
 }
 
-TEST_CASE("bitmap takes what is there when all paths are bad") {
+TEST_CASE("bitmap uses any path when all have penalties") {
   PathPolicy policy = policy_of(PathChoice::bitmap, 8);
   for (uint16_t i = 0; i < 8; ++i) policy.on_feedback(i, PathFeedback::timed_out, kNow);
   CHECK(shares(policy, 1000).size() == 8);
@@ -91,7 +91,7 @@ TEST_CASE("reps uses the last eight good paths, each once, oldest first, else an
   CHECK(shares(policy, 1000).size() > 50);
 }
 
-TEST_CASE("reps freezes after a time-out: known good paths in a circle for 10 ms, then explores") {
+TEST_CASE("reps freezes after an RTO: round robin over known good paths for 10 ms, then explores") {
   PathPolicy policy = policy_of(PathChoice::reps, 64, 7, true);
   for (const uint16_t i : {5, 6, 7}) policy.on_feedback(i, PathFeedback::good, kNow);
   policy.on_feedback(9, PathFeedback::timed_out, kNow);
@@ -113,7 +113,7 @@ TEST_CASE("mixed takes every good path once, however many, and walks past penalt
   for (const auto& [entropy, count] : shares(policy, 320)) CHECK(entropy >= 32);
 }
 
-TEST_CASE("plb stays while its path does well and leaves when it has not for five to seven RTTs") {
+TEST_CASE("plb keeps a path and repaths after five to seven RTTs without good feedback") {
   PathPolicy policy = policy_of(PathChoice::plb);
   Instant now = kNow;
   const uint16_t first = policy.next(now);

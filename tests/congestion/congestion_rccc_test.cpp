@@ -36,7 +36,7 @@ TEST_CASE("a credited sender begins with 1.5 BDP and loses the rest at the recei
   }
 }
 
-TEST_CASE("a time-out is no word of the receiver, a NACK and a grant are") {
+TEST_CASE("an RTO does not end speculation, a NAK and a grant do") {
   const Preset preset = preset_of("rccc");
   Controller sender;
   sender.start(preset);
@@ -56,7 +56,7 @@ TEST_CASE("other controllers need no credit") {
   CHECK(sender.credit(preset) == kNoCreditNeeded);
 }
 
-TEST_CASE("grants go round the senders that wish, no further than they wish") {
+TEST_CASE("grants are round robin over the senders that request credit, up to what they request") {
   const CreditPacer::Rules rules = credit_rules(preset_of("rccc"));
   CHECK(rules.grant_bytes == 16384);
   CreditPacer pacer(rules);
@@ -110,7 +110,7 @@ TEST_CASE("idle senders are granted a bounded credit ahead, and those that are d
   CHECK(most < 262'926 / kCreditUnit + 10 + 64 + 1);
 }
 
-TEST_CASE("numbers are used again once nobody names them, and lines do not grow") {
+TEST_CASE("recycled sender numbers are reused, and queues do not grow") {
   CreditPacer pacer(credit_rules(preset_of("rccc")));
   for (uint32_t round = 0; round < 1000; ++round) {
     const uint32_t sender = pacer.add();
@@ -143,7 +143,7 @@ TEST_CASE("a stream of more than 2^32 units goes on") {
   }
 }
 
-TEST_CASE("a sender with something to repeat gets a turn without a wish") {
+TEST_CASE("a sender with a packet to retransmit is granted without a request") {
   CreditPacer pacer(credit_rules(preset_of("rccc")));
   const uint32_t sender = pacer.add();
   pacer.ask(sender);

@@ -35,7 +35,7 @@ TEST_CASE("class scheduler: strict priority first, the others by weight, no cred
   CHECK(bytes[2] == Approx(3 * bytes[3]).epsilon(0.01));
 }
 
-TEST_CASE("any class alone runs as the usual one does") {
+TEST_CASE("a run with one data class gives the same result for every class") {
   std::vector<FlowSpec> flows = incast(8, 300'000);
   const uint64_t usual = simulate(star(9), "dcqcn-hpccsim", flows).digest;
   for (const uint8_t c : {1, 7}) {
@@ -44,7 +44,7 @@ TEST_CASE("any class alone runs as the usual one does") {
   }
 }
 
-TEST_CASE("strict: the lower class has the link to itself, at a switch and in a NIC") {
+TEST_CASE("strict priority: the lower class gets the whole link, at a switch and in a NIC") {
   for (const bool one_nic : {false, true}) {
     // Not hpcc: its telemetry is of the whole link, so it takes a fair share, not what is there.
     for (const char* controller : {"none", "none+win"}) {
@@ -76,7 +76,7 @@ TEST_CASE("weights share a link in their proportion, at a switch and in a NIC") 
   }
 }
 
-TEST_CASE("a pause stops its class only") {
+TEST_CASE("a PAUSE stops only its class") {
   // Class 6 piles up for host 0 through the spine until its senders' links are paused; class 1
   // shares those links on the way to another host.
   const fabric::Topology topology = leaf_spine(8, 100'000);
@@ -104,7 +104,7 @@ TEST_CASE("a pause stops its class only") {
   CHECK(slowest(together) > 10 * slowest(classed));
 }
 
-TEST_CASE("classes over every controller: all end, nothing is dropped, seeds repeat") {
+TEST_CASE("classes under every controller: all flows end, no drops, seeds are reproducible") {
   const fabric::Topology topology = *scenario::make_fat_tree({.fabric_mbps = 50'000, .k = 4});
   for (const congestion::Kind* kind : congestion::kinds()) {
     if (kind->sprayed) continue;

@@ -32,7 +32,7 @@ std::vector<FlowSpec> mixed_flows(const fabric::Topology& topology) {
   return flows;
 }
 
-TEST_CASE("digests of runs are those on file, from every compiler") {
+TEST_CASE("digests of runs equal the snapshot, from every compiler") {
   const fabric::Topology topology = *scenario::make_fat_tree({.fabric_mbps = 50'000, .k = 4});
   const std::vector<FlowSpec> flows = mixed_flows(topology);
   const Parameters roomy;

@@ -45,7 +45,7 @@ double percentile(const std::vector<double>& sorted, double share) {
   return sorted[std::min(sorted.size() - 1, static_cast<size_t>(double(sorted.size()) * share))];
 }
 
-TEST_CASE("an engine's flows take as long as light hosts' do, under each kind of controller") {
+TEST_CASE("FCTs of engine hosts equal those of light hosts, under each kind of controller") {
   const char* const name =
       GENERATE("hpcc", "hpcc-pint", "dcqcn-hpccsim+win", "timely+win", "swift");
   INFO(name);
@@ -64,7 +64,7 @@ TEST_CASE("an engine's flows take as long as light hosts' do, under each kind of
   CHECK(result.in_flight == 0);
 }
 
-TEST_CASE("an incast of engines has the queue that light hosts make") {
+TEST_CASE("an incast of engine hosts has the queue of light hosts") {
   const char* const name = GENERATE("hpcc", "hpcc-pint", "dcqcn-paper", "none+win");
   INFO(name);
   const fabric::Topology network = star(9);
@@ -77,7 +77,7 @@ TEST_CASE("an incast of engines has the queue that light hosts make") {
   CHECK(double(engine.end_ns) == Approx(double(light.end_ns)).epsilon(0.02));
 }
 
-TEST_CASE("PFC stops engines: nothing is lost from a small buffer") {
+TEST_CASE("PFC with engine hosts: a small buffer drops nothing") {
   const std::vector<FlowSpec> flows = incast(8, 300'000);
   const auto small = [](Parameters parameters) {
     REQUIRE(parameters.set("switch.buffer_mb", "0.5"));
@@ -93,7 +93,7 @@ TEST_CASE("PFC stops engines: nothing is lost from a small buffer") {
   slowdowns(engine);  // all are finished
 }
 
-TEST_CASE("without PFC what a full buffer drops is sent again") {
+TEST_CASE("without PFC a packet that a full buffer drops is retransmitted") {
   const char* const name = GENERATE("dcqcn-paper", "hpcc");  // hpcc: telemetry is lost with frames
   const std::vector<FlowSpec> flows = incast(8, 300'000);
   const RunResult result = simulate(
@@ -104,7 +104,7 @@ TEST_CASE("without PFC what a full buffer drops is sent again") {
   slowdowns(result);
 }
 
-TEST_CASE("hosts that send and receive at once let acknowledgements through") {
+TEST_CASE("acknowledgements pass at hosts that send and receive at once") {
   // Both directions busy all the time: what one host sends must not keep back what it owes.
   std::vector<FlowSpec> flows;
   for (uint32_t i = 0; i < 4; ++i) {
@@ -116,7 +116,7 @@ TEST_CASE("hosts that send and receive at once let acknowledgements through") {
   CHECK(double(engine.end_ns) == Approx(double(light.end_ns)).epsilon(0.03));
 }
 
-TEST_CASE("engines repeat: the same seed gives the same digest") {
+TEST_CASE("engine hosts are deterministic: the same seed gives the same digest") {
   const std::vector<FlowSpec> flows = random_flows(200, 16, 50'000, 300);
   const RunResult first = simulate(leaf_spine(8), "dcqcn-paper", flows, engines(), {.seed = 5});
   const RunResult again = simulate(leaf_spine(8), "dcqcn-paper", flows, engines(), {.seed = 5});
@@ -125,7 +125,7 @@ TEST_CASE("engines repeat: the same seed gives the same digest") {
   CHECK(first.digest != other.digest);
 }
 
-TEST_CASE("what engines cannot do is refused with what to do instead") {
+TEST_CASE("settings that engines do not support are refused with the remedy") {
   const auto refusal = [](const char* name, const Parameters& parameters) {
     const Result<Scheme> scheme = make_scheme(name, parameters, star(2));
     REQUIRE(!scheme);

@@ -74,7 +74,7 @@ TEST_CASE("dcqcn keeps a longer queue than hpcc in the same incast") {
   CHECK(dcqcn.counters.marked > 0);
 }
 
-TEST_CASE("a small buffer pauses and loses nothing; without PFC it drops and go-back-N repairs") {
+TEST_CASE("a small buffer pauses and drops nothing; without PFC it drops and go-back-N recovers") {
   const std::vector<FlowSpec> flows = incast(16, 500'000);
   const RunResult paused = simulate(star(17), "none", flows, with({{"switch.buffer_mb", "2"}}));
   CHECK(paused.counters.dropped == 0);
@@ -90,7 +90,7 @@ TEST_CASE("a small buffer pauses and loses nothing; without PFC it drops and go-
     for (const FlowResult& flow : r->flows) CHECK(flow.fct_ns > 0);
 }
 
-TEST_CASE("a ring of switches whose buffers are small deadlocks under PFC, and says where") {
+TEST_CASE("a ring of switches with small buffers deadlocks under PFC, and the cycle is reported") {
   // Hosts 0..3 at switches 4..7 in a ring; every flow goes three switches on, clockwise.
   std::vector<fabric::Cable> cables;
   for (uint32_t i = 0; i < 4; ++i) cables.push_back({i, 4 + i, 100'000, 1000});
@@ -116,7 +116,7 @@ TEST_CASE("a ring of switches whose buffers are small deadlocks under PFC, and s
   for (const FlowResult& flow : windowed.flows) CHECK(flow.fct_ns > 0);
 }
 
-TEST_CASE("two flows of one NIC take turns; one NIC's rate bounds them") {
+TEST_CASE("two flows of one NIC are served round robin, within the NIC's rate") {
   const RunResult r = simulate(
       star(3), "none",
       {{.src = 0, .dst = 1, .bytes = 1'000'000}, {.src = 0, .dst = 2, .bytes = 1'000'000}});
@@ -125,7 +125,7 @@ TEST_CASE("two flows of one NIC take turns; one NIC's rate bounds them") {
   CHECK(r.flows[1].fct_ns == alone + 1000 * 83);
 }
 
-TEST_CASE("a run that is cut short leaves flows unfinished and says what was in flight") {
+TEST_CASE("a run that ends early leaves flows unfinished and counts packets in flight") {
   const RunResult r =
       simulate(star(17), "dctcp", incast(16, 500'000), Parameters(), {.until_ns = 100'000});
   CHECK(r.end_ns == 100'000);
@@ -148,7 +148,7 @@ TEST_CASE("the same input gives the same run, another seed another one") {
   }
 }
 
-TEST_CASE("flows that cannot be are refused with their row") {
+TEST_CASE("invalid flows are refused with their row") {
   const fabric::Topology topology = star(3);
   const Result<Scheme> scheme = make_scheme("none", Parameters(), topology);
   REQUIRE(scheme);

@@ -39,7 +39,7 @@ TEST_CASE("events run by time, and in the order of their scheduling at one time"
   CHECK(queue.next().is_never());
 }
 
-TEST_CASE("an event in the past happens now") {
+TEST_CASE("an event in the past runs now") {
   EventQueue queue;
   Recorder recorder;
   queue.run_until(Instant{100});
@@ -81,7 +81,7 @@ TEST_CASE("a link takes serialization time and delay, back to back") {
   CHECK(pair.network.packets() == 2);
 }
 
-TEST_CASE("a full link says wait, or drops if it is one that does") {
+TEST_CASE("a full link refuses a packet, or drops it if configured to") {
   for (const bool drops : {false, true}) {
     Pair pair;
     pair.network.connect(pair.a, pair.b, {.queue_bytes = 2000, .drops = drops});
@@ -102,7 +102,7 @@ TEST_CASE("a full link says wait, or drops if it is one that does") {
   }
 }
 
-TEST_CASE("a link that stamps says what it saw when the packet began to leave") {
+TEST_CASE("INT of a link: its state at the start of serialisation") {
   Pair pair;
   // 80 ps per byte, 80 ns per packet.
   pair.network.connect(pair.a, pair.b, {.rate = Rate::from_gbps(100), .stamp = 7});
@@ -134,7 +134,7 @@ TEST_CASE("a link that stamps says what it saw when the packet began to leave") 
   }
 }
 
-TEST_CASE("what has no route is not taken") {
+TEST_CASE("a packet without a route is refused") {
   Pair pair;
   Packet* const p = pair.packet(100, 1);
   CHECK(pair.a.send(p) == Host::Sent::no_route);
@@ -156,7 +156,7 @@ uint64_t hash_of(uint64_t seed, uint8_t last_byte) {
   return pair.network.hash().value();
 }
 
-TEST_CASE("the hash is that of the run") {
+TEST_CASE("the event hash identifies the run") {
   CHECK(hash_of(1, 7) == hash_of(1, 7));
   CHECK(hash_of(1, 7) != hash_of(1, 8));
   CHECK(hash_of(1, 7) != hash_of(2, 7));

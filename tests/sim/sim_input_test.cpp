@@ -90,7 +90,7 @@ TEST_CASE("columns are found by name, comments and other columns ignored") {
   CHECK((*list)[1].start_ns == 6);
 }
 
-TEST_CASE("a wrong file gets the line, the column and the reason") {
+TEST_CASE("an invalid file is refused with line, column and reason") {
   const std::string head = "start_ns,src,dst,bytes\n";
   const auto flows = [&](const std::string& text) {
     const File file(text);

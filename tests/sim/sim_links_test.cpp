@@ -43,7 +43,7 @@ TEST_CASE("a dead link is avoided after the detection time, by every kind of hos
   }
 }
 
-TEST_CASE("a host that is cut off for good is said, not waited for") {
+TEST_CASE("a host that stays unreachable is reported as a stalled run") {
   for (const char* controller : {"hpcc", "dctcp", "nscc"}) {
     INFO(controller);
     RunOptions options;
@@ -71,7 +71,7 @@ TEST_CASE("a flow keeps a path that was given, dead or not") {
   CHECK(r.flows[1].fct_ns < 200'000);
 }
 
-TEST_CASE("packets on their way when routes change go through cables, not past them") {
+TEST_CASE("packets in flight when routes change follow cables") {
   const fabric::Topology topology = leaf_spine(4, 100'000);
   std::vector<FlowSpec> flows;
   for (uint32_t i = 0; i < 4; ++i) flows.push_back({.src = i, .dst = 4 + i, .bytes = 2'000'000});
@@ -107,7 +107,7 @@ TEST_CASE("a rate that changes is the bottleneck's from then on, in one directio
   CHECK(fct(false, 1, 2) < 90'000);
 }
 
-TEST_CASE("a share of packets is lost and sent again") {
+TEST_CASE("a lossy link loses its share of packets, which are retransmitted") {
   RunOptions options;
   options.link_changes = {{.at_ns = 0, .from = 2, .to = 1, .both = false, .loss = 0.01}};
   const RunResult r = simulate(star(2), "none+win", {{.src = 0, .dst = 1, .bytes = 20'000'000}},
@@ -119,7 +119,7 @@ TEST_CASE("a share of packets is lost and sent again") {
   CHECK(r.retransmitted > r.counters.lost);
 }
 
-TEST_CASE("a pause does not outlive its link") {
+TEST_CASE("a PAUSE ends when its link goes down") {
   // The receiver's link stops; its switch pauses all senders; then each sender's own link blinks.
   std::vector<LinkChange> changes = {
       {.at_ns = 10'000, .from = 17, .to = 0, .both = false, .mbps = 1}};

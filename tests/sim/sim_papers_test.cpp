@@ -111,7 +111,7 @@ TEST_CASE("dcqcn and timely converge to equal shares, and swing about them; hpcc
   CHECK(hpcc.variation < 0.05);
 }
 
-TEST_CASE("the shipped failure of links ends with all flows done") {
+TEST_CASE("scenarios/link-failure: all flows end") {
   for (const char* controller : {"hpcc", "nscc"}) {
     const flow::RunResult r = run_shipped("link-failure", controller);
     CHECK(r.counters.lost > 0);

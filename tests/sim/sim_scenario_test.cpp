@@ -73,7 +73,7 @@ TEST_CASE("poisson arrivals offer the load, with the sizes of the distribution")
         Approx(0.15 * static_cast<double>(flows.size())).epsilon(0.1));
 }
 
-TEST_CASE("permutation, incast and all-to-all are what they say") {
+TEST_CASE("flows of permutation, incast and all-to-all") {
   const fabric::Topology topology = *make_fat_tree({.k = 4});
   base::Random random(5);
   std::set<uint32_t> from;
@@ -133,7 +133,7 @@ std::string complaint(const std::string& text) {
   return message.substr(message.find(".toml") + 5);
 }
 
-TEST_CASE("a wrong scenario gets the line, the key and the reason") {
+TEST_CASE("an invalid scenario is refused with line, key and reason") {
   const std::string net = "[network]\nkind = \"star\"\nhosts = 4\n";
   const std::string flows = "[[flows]]\nkind = \"permutation\"\nbytes = 1000\n";
   CHECK(complaint("[network\n").find(":1: ") == 0);

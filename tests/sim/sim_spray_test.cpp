@@ -59,7 +59,7 @@ TEST_CASE("every packet is acknowledged if the threshold is below one") {
   CHECK(r.flows[0].fct_ns == 176'199);
 }
 
-TEST_CASE("what is in force follows from the network") {
+TEST_CASE("automatic parameters follow from the network") {
   const Result<Scheme> scheme = make_scheme("nscc", Parameters(), fat_tree());
   REQUIRE(scheme);
   CHECK(scheme->base_rtt_ns == Approx(14022.72).epsilon(1e-12));
@@ -81,7 +81,7 @@ TEST_CASE("what is in force follows from the network") {
   CHECK(dropping->presets[0][5] == 0.2);
 }
 
-TEST_CASE("an incast ends when its bytes are through the last link, under each controller") {
+TEST_CASE("an incast ends when the last link has sent its bytes, under each controller") {
   for (const char* controller : {"nscc", "rccc", "nscc+rccc"}) {
     for (const uint32_t senders : {4u, 16u, 60u}) {
       CAPTURE(controller, senders);
@@ -98,7 +98,7 @@ TEST_CASE("an incast ends when its bytes are through the last link, under each c
   }
 }
 
-TEST_CASE("without trimming what does not fit is dropped and repeated after a time-out") {
+TEST_CASE("without trimming a packet that does not fit is dropped and retransmitted after an RTO") {
   for (const char* controller : {"nscc", "rccc", "nscc+rccc"}) {
     INFO(controller);
     const RunResult r = simulate(star(17), controller, incast(16, 500'000),
@@ -145,7 +145,7 @@ TEST_CASE("spraying fills a fabric that one path per flow cannot") {
   }
 }
 
-TEST_CASE("links that are slower one way are avoided by those who look") {
+TEST_CASE("adaptive path policies avoid links that are slower in one direction") {
   fabric::Topology topology = fat_tree();
   // All that aggregation switch 160 gets from above.
   for (const uint32_t core : {192, 196, 200, 204}) REQUIRE(topology.degrade(core, 160, 25'000));
@@ -158,7 +158,7 @@ TEST_CASE("links that are slower one way are avoided by those who look") {
   CHECK(looking * 5 < blind * 4);
 }
 
-TEST_CASE("random networks and flows: all ends, nothing is unaccounted for") {
+TEST_CASE("random networks and flows: all flows end, all packets are accounted for") {
   // The run itself checks conservation. Sizes around packets, starts in disorder, tight queues.
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     base::Random random(seed);
@@ -189,7 +189,7 @@ TEST_CASE("random networks and flows: all ends, nothing is unaccounted for") {
   }
 }
 
-TEST_CASE("what cannot be sprayed is said") {
+TEST_CASE("settings that spraying does not support are refused") {
   const Result<Scheme> scheme = make_scheme("nscc", Parameters(), star(3));
   REQUIRE(scheme);
   const std::vector<FlowSpec> flows = {{.src = 0, .dst = 1, .bytes = 1, .path = {0, 3, 1}}};

@@ -84,7 +84,7 @@ TEST_CASE("an SRD engine alone takes the ideal time") {
   CHECK(result.retransmitted == 0);
 }
 
-TEST_CASE("credit costs SRD engines that do not know each other one round trip") {
+TEST_CASE("credit costs new SRD peers one round trip") {
   const char* const name = GENERATE("rccc", "nscc+rccc");
   INFO(name);
   const fabric::Topology network = *scenario::make_fat_tree({.k = 4});
@@ -93,7 +93,7 @@ TEST_CASE("credit costs SRD engines that do not know each other one round trip")
   CHECK(fct_us(simulate(network, name, flows, engines()), 1.0) < small + 20);
 }
 
-TEST_CASE("an incast of SRD engines: what a switch cuts is sent again, once") {
+TEST_CASE("an incast of SRD engines: a trimmed packet is retransmitted once") {
   const char* const name = GENERATE("nscc", "rccc", "nscc+rccc");
   INFO(name);
   const std::vector<FlowSpec> flows = incast(15, 500'000);
@@ -105,7 +105,7 @@ TEST_CASE("an incast of SRD engines: what a switch cuts is sent again, once") {
   CHECK(fct_us(result, 1.0) == Approx(fct_us(small, 1.0)).epsilon(0.15));
 }
 
-TEST_CASE("60 to one leaves small messages of others, and of the senders to others, alone") {
+TEST_CASE("a 60-to-1 incast does not delay small messages to other hosts") {
   const fabric::Topology network = *scenario::make_fat_tree({.k = 8});
   base::Random random(5);
   std::vector<FlowSpec> small;
@@ -131,7 +131,7 @@ TEST_CASE("60 to one leaves small messages of others, and of the senders to othe
   CHECK(fct_us(busy, 0.99) < 1.5 * fct_us(idle, 0.99));
 }
 
-TEST_CASE("without trimming SRD engines find out what was dropped, sooner than by time-outs") {
+TEST_CASE("without trimming SRD engines detect drops sooner than the RTO") {
   const std::vector<FlowSpec> flows = incast(15, 500'000);
   const std::vector<std::pair<std::string, std::string>> drops = {{"switch.trim", "0"},
                                                                   {"switch.queue", "20"}};
@@ -144,7 +144,7 @@ TEST_CASE("without trimming SRD engines find out what was dropped, sooner than b
   CHECK(fct_us(result, 1.0) < 5000);
 }
 
-TEST_CASE("an SRD engine whose whole first window was dropped finds out soon") {
+TEST_CASE("an SRD engine recovers soon when its whole first window was dropped") {
   const char* const name = GENERATE("nscc", "rccc", "nscc+rccc");
   INFO(name);
   const std::vector<FlowSpec> flows = incast(16, 500'000);
@@ -155,14 +155,14 @@ TEST_CASE("an SRD engine whose whole first window was dropped finds out soon") {
   CHECK(fct_us(result, 1.0) < 1000);  // bound: 662
 }
 
-TEST_CASE("SRD engines that all know nothing do not try again all at once") {
+TEST_CASE("retransmissions of SRD engines without RTT samples are spread") {
   const RunResult result = simulate(star(17), "nscc", incast(16, 500'000),
                                     engines({{"switch.trim", "0"}, {"switch.queue", "2"}}));
   std::printf("16 to 1 into 2 packets: last flow %.0f us\n", fct_us(result, 1.0));
   CHECK(fct_us(result, 1.0) < 8000);
 }
 
-TEST_CASE("SRD engines go round a spine that dies before the network knows") {
+TEST_CASE("SRD engines avoid a dead spine before routing detects it") {
   const fabric::Topology network = leaf_spine(8);
   const uint32_t leaf = 16, spine = 18;
   RunOptions options{.detection_ns = 50'000'000};
@@ -173,7 +173,7 @@ TEST_CASE("SRD engines go round a spine that dies before the network knows") {
   CHECK(fct_us(result, 1.0) < 3000);
 }
 
-TEST_CASE("random SRD engines: all flows end, nothing is unaccounted for, and it repeats") {
+TEST_CASE("random SRD engines: all flows end, all packets are accounted for, deterministic") {
   base::Random random(11);
   for (int round = 0; round < 10; ++round) {
     INFO(round);
@@ -197,7 +197,7 @@ TEST_CASE("random SRD engines: all flows end, nothing is unaccounted for, and it
   }
 }
 
-TEST_CASE("what SRD engines cannot do is refused") {
+TEST_CASE("settings that SRD engines do not support are refused") {
   const auto refusal = [](const Parameters& parameters) {
     const Result<Scheme> scheme = make_scheme("nscc", parameters, star(2));
     REQUIRE(!scheme);

@@ -40,7 +40,7 @@ double sent(const RunResult& result, uint32_t from, uint32_t to) {
   return 0;
 }
 
-TEST_CASE("SRD engines spray whatever controls them") {
+TEST_CASE("SRD engines spray under every controller") {
   const char* const name = GENERATE("none", "swift", "mswift", "dctcp", "timely", "dcqcn-paper",
                                     "hpcc-pint", "nscc", "rccc");
   INFO(name);
@@ -78,7 +78,7 @@ TEST_CASE("hpcc on its one-byte digest keeps the queue of an incast short") {
   CHECK(queue_kb("hpcc-pint") < queue_kb("nscc") / 2);
 }
 
-TEST_CASE("hpcc slows down each round trip, also when nearly all of it is cut") {
+TEST_CASE("hpcc reduces its rate each round trip, also when nearly all packets are trimmed") {
   const RunResult result = simulate(star(31), "hpcc-pint", incast(30, 500'000), fidelity("srd"));
   std::printf("hpcc-pint, 30 to one: last %.0f us, %llu packets cut\n",
               double(last_ns(result)) / 1e3,

@@ -80,7 +80,7 @@ struct Star {
   }
 };
 
-TEST_CASE("what comes into a switch comes out or is counted as lost") {
+TEST_CASE("a switch delivers each frame or counts it as lost") {
   sim::SwitchOptions options = star();
   const bool small = GENERATE(false, true);
   if (small) options.buffer = 60'000;
@@ -105,7 +105,7 @@ TEST_CASE("what comes into a switch comes out or is counted as lost") {
   CHECK(s.world.network().pool().lent() == 0);
 }
 
-TEST_CASE("faults come and go") {
+TEST_CASE("faults are set and cleared") {
   Star s(nullptr, star(), Duration::from_us(50));
   fill(s.stations[0]->at(0), 1u << 20, 5);
   s.device().set_fault(2, {.blackhole = true, .delay = {}});
@@ -119,7 +119,7 @@ TEST_CASE("faults come and go") {
   CHECK(s.arrived(0, 1u << 20));
 }
 
-TEST_CASE("a switch says what it saw, in the units of the wire") {
+TEST_CASE("a switch's INT records are in the units of the wire") {
   sim::PacketPool pool;
   // 800 ps per byte; it begins at an odd time.
   Result<std::unique_ptr<sim::Switch>> made = sim::Switch::make(
@@ -199,7 +199,7 @@ struct Through {
   }
 };
 
-TEST_CASE("a switch marks and stamps only what may be") {
+TEST_CASE("a switch marks only ECN-capable frames and stamps only frames with telemetry") {
   Through t({.mbps = {10'000, 10'000}, .kmin_us = 0.1, .kmax_us = 0.1, .pmax = 1});
   for (const uint8_t ecn : {0, 1, 2, 3, 0}) t.send(Instant{}, ecn);
   t.send(Instant{}, 0, 4791);
@@ -214,7 +214,7 @@ TEST_CASE("a switch marks and stamps only what may be") {
   CHECK(silent.left(Instant{} + Duration::from_us(100)).at(0).first.hops == 0);
 }
 
-TEST_CASE("a fault delays, loses its share, and hits one port") {
+TEST_CASE("a fault delays and loses its share, at one port only") {
   Through t({.mbps = {10'000, 10'000}, .delay = Duration::from_us(1)});
   t.device->set_fault(1, {.delay = Duration::from_us(30)});
   t.send(Instant{});
@@ -239,7 +239,7 @@ TEST_CASE("a fault delays, loses its share, and hits one port") {
   CHECK(t.left(now + Duration::from_us(100)).size() == 1);
 }
 
-TEST_CASE("a switch that was told T writes digests of its utilisation") {
+TEST_CASE("a switch with digest_rtt writes digests of its utilisation") {
   Through t({.mbps = {10'000, 10'000}, .digest_rtt = Duration::from_us(8)});
   Instant now;
   for (int i = 0; i < 100; ++i) t.send(now = now + Duration::from_ns(1600));  // half full

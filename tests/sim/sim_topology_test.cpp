@@ -67,7 +67,7 @@ TEST_CASE("ECMP keeps a flow on one path and spreads many over all, by seed") {
   }
 }
 
-TEST_CASE("a given path is followed, an impossible one refused") {
+TEST_CASE("a given path is followed, an invalid one refused") {
   const Topology topology = flow::leaf_spine(4);
   RouteTable routes(topology, 1);
   routes.resize(1);
@@ -85,7 +85,7 @@ TEST_CASE("a given path is followed, an impossible one refused") {
   CHECK(!routes.set(0, tuple, std::vector<uint32_t>{0}));
 }
 
-TEST_CASE("networks that cannot be are refused with the reason") {
+TEST_CASE("invalid networks are refused with the reason") {
   CHECK(!Topology::make({}));
   CHECK(Topology::make({{3, 3, 1000, 1}}).error().message.find("itself") != std::string::npos);
   CHECK(!Topology::make({{0, 1, 1000, 1}, {0, 2, 1000, 1}, {3, 4, 1000, 1}, {3, 5, 1000, 1}}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forged frames (lib/wire/forge.hpp) of an endpoint's path, and ways past port and network.
+// Forged frames (lib/wire/forge.hpp) of an endpoint's path, injected past port and network.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A port for tests: hands every frame that is sent to a judge, who may keep a copy or drop it.
+// A port for tests: gives every frame that is sent to a filter, which may copy or drop it.
 // Drops here are exact, where the fault port's are random.
 #pragma once
 
@@ -34,7 +34,7 @@ class TapPort final : public transport::Port {
  public:
   explicit TapPort(std::unique_ptr<transport::Port> inner) : inner_(std::move(inner)) {}
 
-  // Called for each frame with the way that it goes; true: nobody ever sees it.
+  // Called for each frame with its direction; true: the frame is dropped.
   std::function<bool(const transport::Path&)> cut;
   // Called for each frame, or only for each `every`-th; false drops it.
   std::function<bool(const SentFrame&)> filter;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs on several threads: each takes the next run that nobody has, until there is none. A run
+// Runs on several threads: each takes the next pending run. A run
 // itself is single-threaded, so the number of jobs changes no result. While a person watches, one
 // line says how far all of it is.
 #include <time.h>

@@ -47,8 +47,8 @@ void print_outcome(const Comparison& comparison, const Outcome& outcome) {
       goodput_gbps(comparison, outcome), jain.mean, jain.least, jain.links);
   std::printf("  FCT first/p50/p99/last %.2f/%.2f/%.2f/%.2f us, trimmed %llu\n", times.first,
               times.p50, times.p99, times.last, number(r.counters.trimmed));
-  if (r.stalled) std::printf("  STALLED: flows without a way to their end\n");
-  if (r.deadlocked) std::printf("  DEADLOCK: PFC pauses in a circle: %s\n", r.deadlock.c_str());
+  if (r.stalled) std::printf("  STALLED: flows without a route to their destination\n");
+  if (r.deadlocked) std::printf("  DEADLOCK: PFC pauses in a cycle: %s\n", r.deadlock.c_str());
   std::printf("  %-20s %8s %9s %9s %9s %9s\n", "FCT slowdown", "flows", "p50", "p95", "p99",
               "p99.9");
   for (const Bucket& bucket : slowdowns(comparison, outcome)) {
@@ -59,7 +59,7 @@ void print_outcome(const Comparison& comparison, const Outcome& outcome) {
   }
 }
 
-// Over several seeds: the median of each figure, and from where to where it went.
+// Over several seeds: the median of each figure, and its range.
 void print_bands(const std::vector<Comparison>& comparisons, size_t index) {
   const Outcome& first = comparisons[0].outcomes[index];
   size_t unfinished = 0;

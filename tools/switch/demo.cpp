@@ -62,7 +62,7 @@ Result<Keys> keys_of(const std::string& controller, const DemoOptions& o) {
 }
 
 // ECN as with dcqcn-paper: 5 KB, 200 KB and 1 % at 40 Gb/s and 50 us, in round trips. (The HPCC
-// paper's 2.5 and 10 round trips are more than the engine lets two flows have on the way.)
+// paper's 2.5 and 10 round trips exceed the bytes in flight that the engine allows two flows.)
 Shape shape_of(const DemoOptions& o) {
   Shape shape;
   shape.hosts = o.hosts;
@@ -98,7 +98,7 @@ void print_row(const std::string& controller, const std::string& run, const Seen
   std::fflush(stdout);
 }
 
-// Of each column by itself.
+// Of each column.
 Seen median(std::vector<Seen> runs) {
   Seen result = runs.front();
   const auto of = [&runs](auto member) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Two senders and a receiver, production devices of this process on a switch of this process, and
-// what is seen while one thread polls all of them in turn.
+// what is seen while one thread polls all of them round robin.
 #pragma once
 
 #include <array>

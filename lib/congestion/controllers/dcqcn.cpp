@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // DCQCN (SIGCOMM'15) as three presets of one machine: the paper's, a NIC vendor's, and that of the
 // HPCC authors' simulator. They differ so much in their time constants that "DCQCN" without the
-// preset says nothing.
+// preset is ambiguous.
 //
 // The sender keeps a current and a target rate and alpha, an estimate of how congested the path is.
 // A CNP cuts the current rate by alpha / 2; without CNPs the rate climbs back: halfway to the
@@ -90,7 +90,7 @@ struct Dcqcn {
   int64_t alpha_at;     // ps: the next period that is not settled; 0: no CNP yet
   int64_t decrease_at;  // ps: a look that no CNP may precede any more
   int64_t increase_at;  // ps: the increase timer; never() if not running
-  uint64_t bytes;       // since the byte counter's last turn
+  uint64_t bytes;       // since the byte counter's last overflow
   uint16_t timer_stage;
   uint16_t byte_stage;
   bool cnp_for_alpha;
@@ -143,9 +143,9 @@ void cut(State& state, Dcqcn& dcqcn, const Preset& preset, int64_t now) {
   dcqcn.increase_at = now + period(preset, kIncreasePeriod);
 }
 
-// One turn of the timer or of the byte counter has just been counted in `stage`. With both counters
-// (the paper): fast recovery while the larger is at most F, hyper when both are beyond. With the
-// timer alone (the simulator): additive exactly once, then hyper.
+// One period of the timer or of the byte counter has just been counted in its stage. With both
+// counters (the paper): fast recovery while the larger is at most F, hyper when both are beyond.
+// With the timer alone (the simulator): additive exactly once, then hyper.
 void increase(State& state, Dcqcn& dcqcn, const Preset& preset) {
   const double stages = preset[kStages];
   const bool both = preset[kByteReset] > 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // HPCC over PINT (SIGCOMM'20, section 4.3 and 6.1): each switch averages its own utilisation, and a
-// packet carries one byte, the code of the largest on its way. The sender decodes it and reacts as
+// packet carries one byte, the code of the largest on its path. The sender decodes it and reacts as
 // hpcc does, without an average of its own. The form of HPCC for sprayed packets too, where two
-// acknowledgements seldom speak of the same path.
+// acknowledgements seldom are of the same path.
 #include "lib/congestion/controllers/hpcc_reaction.hpp"
 #include "lib/congestion/digest.hpp"
 #include "lib/congestion/manifest.hpp"
@@ -32,7 +32,7 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
 }
 
 // What a switch cut or dropped found a queue that was full. A cut one may bring the digest of that,
-// an average that may not have noticed yet; what was dropped tells none: as if one round trip's
+// an average that may not have noticed yet; a dropped packet carries none: as if one round trip's
 // worth waited before a busy link. HPCC itself assumes a network that loses nothing.
 void on_loss(State& state, const Preset& preset, const Loss& loss) {
   constexpr double kFull = 2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What HPCC does with a utilisation, however that was learned: a rate for now, computed from a
-// reference rate that moves once per RTT (HPCC section 3.3). hpcc learns it from per-hop records,
+// HPCC's reaction to a utilisation, however measured: a rate, computed from a
+// reference rate that moves once per RTT (HPCC section 3.3). hpcc measures it by per-hop records,
 // hpcc-pint from one byte.
 #pragma once
 

@@ -6,7 +6,7 @@
 // is full, and the window stays. Quick adapt sets the window to what was delivered in an RTT when
 // that was little, which an incast needs in its first RTT.
 //
-// In flight is counted down by what the receiver says it has received, so the order of arrival does
+// Bytes in flight are reduced by the byte count in acknowledgements, so the order of arrival does
 // not matter. Constants are scaled from 100 Gb/s x 12 us to the network's BDP. Structure and
 // constants: those of the UEC simulator (uet-htsim).
 #include "lib/congestion/controllers/nscc.hpp"

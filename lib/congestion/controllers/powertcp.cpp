@@ -20,10 +20,10 @@ constexpr Parameter kParameters[] = {
     {"r_ai_mbps", "Mb/s", 50, "as hpcc: beta = W_init x (1 - eta) / N"},
 };
 
-// A flow whose window was cut below what it has on the way is silent until that has drained, and an
-// empty current then speaks of its own silence, not of room: taken at its word it gives back the
-// whole window before the queue is gone, and so for ever. The authors' simulator has this bound for
-// theta; a rate at most doubles per RTT.
+// A flow whose window was cut below its bytes in flight is silent until these have drained; the low
+// current that it measures then is due to its own silence, not to free capacity, and would restore
+// the whole window before the queue has drained, in a limit cycle. The authors' simulator has this
+// bound for theta; a rate at most doubles per RTT.
 constexpr double kLeastCurrent = 0.5;  // of the link
 
 struct PowerTcp {

@@ -38,7 +38,7 @@ struct SwitchOptions {
 struct SwitchFault {
   bool blackhole = false;
   uint32_t loss_ppm = 0;
-  uint32_t trim_ppm = 0;  // cut to kTrimmed bytes
+  uint32_t trim_ppm = 0;  // trimmed to kTrimmed bytes
   Duration delay;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a flow list may say, and what may be asked of its flows.
+// Validation of flows, and of the flows selected for output.
 #include <algorithm>
 
 #include "lib/sim/run/simulation.hpp"

@@ -16,6 +16,7 @@
 #include "lib/sim/hosts/light/hosts.hpp"
 #include "lib/sim/hosts/light_spray/hosts.hpp"
 #include "lib/sim/run/capture.hpp"
+#include "lib/sim/run/run_digest.hpp"
 
 namespace weft::sim::flow {
 namespace {
@@ -352,15 +353,7 @@ RunResult Run::result() {
   check_conservation(result);
   result.deadlock = fabric::find_deadlock(topology_, fabric_, wheel_, stalled_);
   result.deadlocked = !result.deadlock.empty();
-  const auto mix = [&result](uint64_t word) {
-    result.digest = (result.digest ^ word) * 0x9E3779B97F4A7C15;
-    result.digest ^= result.digest >> 29;
-  };
-  for (const FlowResult& flow : result.flows) mix(static_cast<uint64_t>(flow.fct_ns));
-  for (const uint64_t word : {result.counters.sent, result.counters.delivered,
-                              result.counters.marked, result.counters.pauses, result.events})
-    mix(word);
-  if (scheme_.sprayed()) mix(result.counters.trimmed);
+  result.digest = run_digest(result, scheme_.sprayed());
   return result;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reads a scenario from TOML. The only file that knows toml++. Each table is read by a Section,
-// which remembers the first error and, at its end, refuses keys that nobody asked for: a misspelt
-// key is told, not ignored. Without toml++ (libtomlplusplus-dev) it reads nothing and says so.
+// which remembers the first error and, at its end, refuses unknown keys, so that a misspelt key
+// is an error. Without toml++ (libtomlplusplus-dev) reading fails with a message.
 #include "lib/sim/scenario/scenario.hpp"
 
 #if __has_include(<toml++/toml.h>)
@@ -277,7 +277,7 @@ std::string value_text(const toml::node& node) {
   return number;
 }
 
-// [set]: "switch.buffer_mb" = 32, checked against the keys here, so that the line can be told.
+// [set]: "switch.buffer_mb" = 32, checked against the keys here, so that the error names the line.
 void read_settings(Reader& reader, const toml::table& root, Scenario& scenario) {
   const toml::table* const table = root["set"].as_table();
   if (table == nullptr) return;

@@ -108,7 +108,7 @@ FlowList incasts(const fabric::Topology& topology, uint32_t senders, uint64_t by
   return flows;
 }
 
-// A random cycle through all hosts: nobody sends to itself.
+// A random cycle through all hosts: no host sends to itself.
 FlowList permutation(const fabric::Topology& topology, uint64_t bytes, int64_t start_ns,
                      base::Random& random) {
   std::vector<uint32_t> cycle(topology.hosts().begin(), topology.hosts().end());

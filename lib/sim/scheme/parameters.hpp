@@ -103,7 +103,7 @@ class Parameters {
 
 // "2ms", "100us", "1.5s", "100000" (ns) in nanoseconds.
 Result<int64_t> parse_time_ns(std::string_view text);
-// A number; fails if anything else stands there.
+// A number; fails on any other text.
 Result<double> parse_number(std::string_view text);
 
 }  // namespace weft::sim::flow

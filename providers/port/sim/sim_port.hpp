@@ -10,7 +10,7 @@
 
 namespace weft::port {
 
-// What a simulated port can do unless told otherwise: as a plain RoCEv2 NIC, without trains.
+// Default capabilities of a simulated port: a plain RoCEv2 NIC, without trains.
 transport::Capabilities sim_capabilities();
 
 class SimPort final : public transport::Port {

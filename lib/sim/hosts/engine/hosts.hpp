@@ -19,7 +19,7 @@ namespace weft::sim::engines {
 
 class Hosts {
  public:
-  // `lossy`: the network may lose packets, so that queue pairs need a time-out.
+  // `lossy`: the network may lose packets, so that queue pairs need an RTO.
   Hosts(const fabric::Topology& topology, const flow::Scheme& scheme, fabric::EventWheel& wheel,
         fabric::ChunkPool& pool, fabric::Fabric& fabric, fabric::TelemetryPool& telemetry,
         std::span<const flow::FlowSpec> flows, bool lossy, uint64_t seed);

@@ -14,7 +14,7 @@
 
 namespace weft::sim::engines {
 
-// A frame on its way: its headers as the engine wrote them, of its payload the length.
+// A frame in flight: its headers as the engine wrote them, and the length of its payload.
 struct alignas(64) SprayFrame {
   static constexpr size_t kMost = 192;  // an acknowledgement with all words of its bitmap
   transport::Path path;

@@ -6,7 +6,7 @@
 // The NIC's rules (HPCC simulator): one packet at a time; acknowledgements first; then the flows
 // round robin, one packet each, from the one after the last served. A flow may send if it has
 // bytes, its class is not paused, its payload in flight is less than its window, and its next-send
-// time has come. With several data classes the switches' rules say which class is next.
+// time has come. With several data classes the scheduler of the switches selects the class.
 #pragma once
 
 #include <array>
