@@ -331,7 +331,7 @@ Operation Communicator::barrier(const CallOptions& options) {
 Operation Communicator::repeat(const Operation& done) {
   if (done.team_ != team_)
     return {team_, failed({Code::invalid_argument, "the operation is of another communicator"})};
-  return {team_, issue(*team_, collective::make_again(*team_, *done.task_))};
+  return {team_, issue(*team_, collective::repeat_task(*team_, *done.task_))};
 }
 
 Operation Communicator::exchange(std::span<const Transfer> transfers, const CallOptions& options) {

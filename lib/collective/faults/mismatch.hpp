@@ -34,8 +34,8 @@ MaybeFailure check_piece(const LocalCalls& local, const Lane& lane, uint32_t pee
 // peer has sent all that it had before, so neither will ever continue.
 MaybeFailure check_probe(const LocalCalls& local, const Lane& lane, uint32_t peer,
                          const Call& theirs);
-// Whether the peer, which waits in this collective, is to be told that this rank has nothing left
-// to send in it.
+// Whether this rank has nothing left to send to the peer, which waits in this collective: then it
+// answers the peer's probe with `finished`.
 bool has_finished_sending(const LocalCalls& local, const Lane& lane, uint32_t peer,
                           const Call& theirs);
 // The peer has sent all that it has in this call, and it has arrived.

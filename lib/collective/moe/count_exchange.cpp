@@ -70,7 +70,7 @@ Result<TaskPtr> issue_discovered(Team& team, const Arguments& call,
       receive_counts[from] = static_cast<size_t>(row[team.rank()]);
     }
     own.error = find_overflow(arguments.blocks, *counts, ranks);
-    return own.error ? Result<void>() : lay_out(team, own, arguments);
+    return own.error ? Result<void>() : plan_task(team, own, arguments);
   };
   if (Result<void> issued = issue_count_exchange(team, counts, call.collective, options); !issued)
     return issued.error();

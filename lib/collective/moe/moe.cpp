@@ -167,14 +167,14 @@ Result<TaskPtr> make_equal_row_exchange(Team& team, const RankCountsPtr& rows,
     apply_counts(team, *rows, *routing);
     if ((own.error = routing->refused)) return {};
     find_equal_rows(team, *routing);
-    return lay_out(team, own,
-                   make_mirror_exchange(team, *routing, routing->same[team.rank()], *numbers));
+    return plan_task(team, own,
+                     make_mirror_exchange(team, *routing, routing->same[team.rank()], *numbers));
   };
   return task;
 }
 
-Result<void> lay_out_dispatch(Team& team, Task& task, const DispatchCall& call,
-                              RoutingState& routing) {
+Result<void> plan_dispatch(Team& team, Task& task, const DispatchCall& call,
+                           RoutingState& routing) {
   const size_t row_bytes = call.width * size_of(call.type);
   Result<RegisteredPtr> packed =
       packed_space(team, task.call, rows_packed(team, routing) * row_bytes);
@@ -186,7 +186,7 @@ Result<void> lay_out_dispatch(Team& team, Task& task, const DispatchCall& call,
     arguments.input = (*packed)->memory;
     pack(routing, static_cast<const std::byte*>(call.tokens), row_bytes, (*packed)->memory);
   }
-  return lay_out(team, task, arguments);
+  return plan_task(team, task, arguments);
 }
 
 }  // namespace
@@ -226,7 +226,7 @@ Result<TaskPtr> issue_dispatch(Team& team, const DispatchCall& call, const Routi
     own.error = routing->refused;
     if (by_rack && !own.error && !read_equal_rows(team, *numbers, *routing))
       return Error{Code::io_error, "a rank has sent an invalid list of equal rows"};
-    return own.error ? Result<void>() : lay_out_dispatch(team, own, call, *routing);
+    return own.error ? Result<void>() : plan_dispatch(team, own, call, *routing);
   };
   (*task)->complete = [routing](Task&) { routing->ready = true; };
   if (Result<void> issued = issue_count_exchange(team, rows, Collective::dispatch, options);

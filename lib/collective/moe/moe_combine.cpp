@@ -132,7 +132,7 @@ Result<TaskPtr> issue_combine(Team& team, const CombineCall& call, const Routing
       own.registered.push_back(*packed);
       with_blocks.output = (*packed)->memory;
     }
-    return lay_out(team, own, with_blocks);
+    return plan_task(team, own, with_blocks);
   };
   if (over_racks) return issue_over_racks(team, combining, *rows, of_dispatch);
   (*rows)->complete = [=, &team](Task& own) { accumulate_tokens(team, *combining, own.output); };

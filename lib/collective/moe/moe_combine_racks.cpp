@@ -115,9 +115,9 @@ Result<TaskPtr> issue_over_racks(Team& team, const CombiningPtr& combining, cons
   (*weights_task)->prepare = [=, &team](Task& own) -> Result<void> {
     const RoutingState& routing = *combining->routing;
     if (!dispatch_succeeded(team, own, routing)) return {};
-    return lay_out(team, own,
-                   make_mirror_exchange(team, routing, weights_by_row(team, *combining),
-                                        combining->weights_by_row));
+    return plan_task(team, own,
+                     make_mirror_exchange(team, routing, weights_by_row(team, *combining),
+                                          combining->weights_by_row));
   };
   rows->call.sequence = first + 1;
   rows->parts = {*weights_task};
@@ -129,7 +129,7 @@ Result<TaskPtr> issue_over_racks(Team& team, const CombiningPtr& combining, cons
   (*crossing)->parts = {*weights_task, rows};
   (*crossing)->prepare = [=, &team, by = rows->algorithm](Task& own) -> Result<void> {
     if (!dispatch_succeeded(team, own, *combining->routing)) return {};
-    const Result<void> ready = lay_out(team, own, make_crossing(team, *combining));
+    const Result<void> ready = plan_task(team, own, make_crossing(team, *combining));
     own.algorithm = by;
     return ready;
   };

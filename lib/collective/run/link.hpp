@@ -113,7 +113,7 @@ class Link {
 
   uint32_t lane = 0;          // index among the lanes of PeerConnections
   bool disconnected = false;  // the peer has left or failed: nothing is sent any more
-  bool peer_exited = false;   // its process has ended, or it has left: it does not come back
+  bool peer_exited = false;   // its process has ended, or it has left: it does not reconnect
   const char* disconnect_reason = "it has left the communicator";
 
  private:

@@ -89,7 +89,8 @@ uint64_t bytes_of(const Arguments& arguments, uint32_t ranks) {
   return elements * size_of(arguments.type);
 }
 
-CostQuery question_of(const Team& team, const Arguments& arguments, const Arithmetic& arithmetic) {
+CostQuery cost_query_of(const Team& team, const Arguments& arguments,
+                        const Arithmetic& arithmetic) {
   const bool reduction = reduces(arguments.collective);
   return {.collective = arguments.collective,
           .count = arguments.count,
@@ -99,7 +100,7 @@ CostQuery question_of(const Team& team, const Arguments& arguments, const Arithm
           .rank_order = reduction && team.options().numerics == Numerics::any};
 }
 
-Choice chosen(Team& team, const Arguments& arguments, const Arithmetic& arithmetic) {
+Choice choose_algorithm(Team& team, const Arguments& arguments, const Arithmetic& arithmetic) {
   const Numerics numerics = team.options().numerics;
   const uint32_t ranks = team.ranks();
   const bool by_rack = arguments.collective == Collective::dispatch ||
@@ -110,12 +111,12 @@ Choice chosen(Team& team, const Arguments& arguments, const Arithmetic& arithmet
     return {&choose(arguments.collective, ranks, bytes_of(arguments, ranks), arithmetic.exact,
                     numerics),
             0};
-  return team.selector()->choose(question_of(team, arguments, arithmetic));
+  return team.selector()->choose(cost_query_of(team, arguments, arithmetic));
 }
 
 Result<Choice> algorithm_for(Team& team, const Arguments& arguments, const Arithmetic& arithmetic,
                              std::string_view wanted) {
-  if (wanted.empty()) return chosen(team, arguments, arithmetic);
+  if (wanted.empty()) return choose_algorithm(team, arguments, arithmetic);
   Result<const Algorithm*> found = find_algorithm(wanted, arguments.collective, team.ranks());
   if (!found) return found.error();
   if (team.options().numerics == Numerics::any && !adds_in_rank_order(**found))
@@ -124,7 +125,7 @@ Result<Choice> algorithm_for(Team& team, const Arguments& arguments, const Arith
                                           "Numerics::any requires: use direct"};
   if (team.selector() == nullptr || has_blocks(arguments.collective)) return Choice{*found, 0};
   return Choice{*found, team.selector()->corrected_seconds(
-                            **found, question_of(team, arguments, arithmetic))};
+                            **found, cost_query_of(team, arguments, arithmetic))};
 }
 
 Result<uint8_t> class_for(const Team& team, const CallOptions& options) {
@@ -246,7 +247,7 @@ Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptio
   return task;
 }
 
-Result<void> lay_out(Team& team, Task& task, const Arguments& arguments) {
+Result<void> plan_task(Team& team, Task& task, const Arguments& arguments) {
   const uint32_t rank = team.rank();
   const Arithmetic& arithmetic = task.arithmetic;
   const bool reduction = reduces(arguments.collective);
@@ -274,7 +275,7 @@ Result<void> lay_out(Team& team, Task& task, const Arguments& arguments) {
   return register_memory(team, task);
 }
 
-Result<TaskPtr> make_again(Team& team, const Task& earlier) {
+Result<TaskPtr> repeat_task(Team& team, const Task& earlier) {
   const Collective collective = earlier.call.collective;
   if (!earlier.done || earlier.error)
     return Error{Code::bad_state,
@@ -292,7 +293,7 @@ Result<TaskPtr> make_task(Team& team, const Arguments& arguments, const CallOpti
     return task_from(team, *page);
   Result<TaskPtr> task = new_task(team, arguments, options, team.next_sequence());
   if (!task) return task;
-  if (Result<void> ready = lay_out(team, **task, arguments); !ready) return ready.error();
+  if (Result<void> ready = plan_task(team, **task, arguments); !ready) return ready.error();
   if (kept) team.planning().recipes.keep(key, **task);
   return task;
 }
@@ -309,25 +310,25 @@ Result<TaskPtr> make_barrier(Team& team, const CallOptions& options) {
 
 // Sends of a rank to itself are matched with its receives from itself, in order, within the call.
 Result<void> copy_own(Builder& builder, std::span<const Transfer> transfers) {
-  const auto wrong = [](const std::string& text) { return invalid(Collective::exchange, text); };
+  const auto refuse = [](const std::string& text) { return invalid(Collective::exchange, text); };
   std::vector<Transfer> sends, receives;
   for (const Transfer& t : transfers) {
     if (t.peer == builder.rank() && t.send_bytes > 0) sends.push_back(t);
     if (t.peer == builder.rank() && t.receive_bytes > 0) receives.push_back(t);
   }
   if (sends.size() != receives.size())
-    return wrong(
+    return refuse(
         "a rank that sends to itself receives from itself in the same call: this call has " +
         std::to_string(sends.size()) + " sends and " + std::to_string(receives.size()) +
         " receives of rank " + std::to_string(builder.rank()));
   for (size_t i = 0; i < sends.size(); ++i) {
     const Transfer &from = sends[i], &to = receives[i];
     if (from.send_bytes != to.receive_bytes)
-      return wrong("this rank sends " + std::to_string(from.send_bytes) +
-                   " bytes to itself, and receives " + std::to_string(to.receive_bytes));
+      return refuse("this rank sends " + std::to_string(from.send_bytes) +
+                    " bytes to itself, and receives " + std::to_string(to.receive_bytes));
     if (from.send != to.receive &&
         Extent(from.send, from.send_bytes).overlaps(Extent(to.receive, to.receive_bytes)))
-      return wrong(
+      return refuse(
           "the send buffer of a transfer to the own rank overlaps its receive buffer: use the same "
           "address or separate memory");
     builder.copy(output(reinterpret_cast<uintptr_t>(from.send), from.send_bytes),

@@ -27,17 +27,17 @@ Result<void> check_apart(Collective collective, const void* input, size_t input_
 // A task that is ready for Team::issue(). Errors: those of Operation::test().
 Result<TaskPtr> make_task(Team& team, const Arguments& arguments, const CallOptions& options);
 // The same call again, after it has ended. Errors: bad_state, not_supported.
-Result<TaskPtr> make_again(Team& team, const Task& earlier);
+Result<TaskPtr> repeat_task(Team& team, const Task& earlier);
 Result<TaskPtr> make_barrier(Team& team, const CallOptions& options);
 Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
                               const CallOptions& options);
 
 // make_task() in two parts, for tasks whose blocks are not known before they run. A new task has
-// the fields that ranks compare; `sequence` is next_sequence() or greater. lay_out() gives it its
+// the fields that ranks compare; `sequence` is next_sequence() or greater. plan_task() gives it its
 // plan and memory, except a buffer that the task has registered already.
 Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptions& options,
                          uint64_t sequence);
-Result<void> lay_out(Team& team, Task& task, const Arguments& arguments);
+Result<void> plan_task(Team& team, Task& task, const Arguments& arguments);
 
 // The elements of all blocks must take fewer bytes.
 inline constexpr size_t kMostBytes = SIZE_MAX / 16;

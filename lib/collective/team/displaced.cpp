@@ -66,7 +66,7 @@ Result<TaskPtr> make_displaced_gather(Team& team, const Arguments& call, const B
       own.registered.push_back(*space);
       with_output.output = (*space)->memory;
     }
-    return lay_out(team, own, with_output);
+    return plan_task(team, own, with_output);
   };
   const std::vector<size_t> displacements(receive.displacements.begin(),
                                           receive.displacements.end());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Agreement on the survivors of a group: an attempt to make a new group of them. Everything that is
-// agreed is in the store, whose keys keep their first value. Attempts are numbered there, so a rank
-// that tries again finds the others whatever it has seen.
+// agreed is in the store, whose keys keep their first value. Attempts are numbered there, so a
+// rank that tries again finds the others, whatever attempts it has seen.
 #pragma once
 
 #include "lib/collective/team/team.hpp"
