@@ -36,7 +36,7 @@ class Grid(unittest.TestCase):
 
     def test_a_goal_that_is_missed_shows(self):
         small = ("--topology", "switch:4", "--size", "64KiB")
-        code, out, _ = grid(*small, "--most-over-best", "0.99")
+        code, out, _ = grid(*small, "--max-over-best", "0.99")
         self.assertEqual(code, 1)
         self.assertEqual(len(re.findall("of the best, which is", out)), 6)
         code, _, _ = grid(*small, "--most-error", "0")

@@ -108,16 +108,18 @@ class Coll(unittest.TestCase):
             for line in table:
                 self.assertEqual(len(line), len(head))
 
-    def test_calls_by_the_clock_beside_bulk_ones(self):
+    def test_paced_calls_with_background_traffic(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "out.json"
             code, out, err = run("all_to_all", "-r", "2", "-d", self.devices[1], "-b", "64K", "-e",
                                  "64K", "-n", "40", "-w", "2", "--class", "0", "--every", "2000",
-                                 "--beside", "1M", "--report-to-json-file", str(file))
+                                 "--background", "1M", "--report-to-json-file", str(file))
             self.assertEqual(code, 0, (out, err))
             row = json.loads(file.read_text(encoding="utf-8"))["results"][0]
-        self.assertIn("# Beside these calls, in place: ", out)
-        self.assertGreater(row["out_of_place"]["beside_GBps"], 0)
+        self.assertIn("# Background calls, in place: ", out)
+        self.assertGreater(row["out_of_place"]["background_GBps"], 0)
+        self.assertEqual(row["out_of_place"]["beside_GBps"],  # the former key
+                         row["out_of_place"]["background_GBps"])
         self.assertGreater(row["out_of_place"]["p99_us"], 0)
 
     def test_a_trace_has_the_operations_of_every_rank(self):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Laying dumps side by side. Operations meet by their sequence number, pieces by their number
-// between two ranks.
+// Compares dumps. Operations are matched by sequence number, pieces by their number between two
+// ranks.
 #include "tools/coll/diagnose.hpp"
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 namespace weft::bench {
 namespace {
 
-constexpr double kLateShare = 0.2;   // of the time: less is chance
-constexpr int64_t kSlowTimes = 3;    // the other links' time
-constexpr int64_t kSlowNs = 20'000;  // and so much more than it, at least
+constexpr double kLateShare = 0.2;   // of the total time; a smaller share is noise
+constexpr int64_t kSlowTimes = 3;    // times the median of the other links
+constexpr int64_t kSlowNs = 20'000;  // and at least this much more
 
-// The lower one of two.
+// The lower median.
 int64_t median(std::vector<int64_t> values) {
   const auto middle = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -32,40 +32,41 @@ BySequence by_sequence(const std::vector<Dump>& dumps) {
 
 std::optional<Mismatch> find_mismatch(const BySequence& all) {
   for (const auto& [sequence, ranks] : all) {
-    std::map<std::pair<std::string, uint64_t>, std::vector<uint32_t>> parties;
+    std::map<std::pair<std::string, uint64_t>, std::vector<uint32_t>> calls;
     for (const auto& [rank, operation] : ranks)
-      parties[{operation->call, operation->blocks}].push_back(rank);
-    if (parties.size() < 2) continue;
+      calls[{operation->call, operation->blocks}].push_back(rank);
+    if (calls.size() < 2) continue;
     Mismatch mismatch{sequence, {}};
-    for (const auto& [what, who] : parties) mismatch.parties.push_back({what.first, who});
+    for (const auto& [call, callers] : calls) mismatch.calls.push_back({call.first, callers});
     std::stable_sort(
-        mismatch.parties.begin(), mismatch.parties.end(),
-        [](const Party& a, const Party& b) { return a.ranks.size() < b.ranks.size(); });
+        mismatch.calls.begin(), mismatch.calls.end(),
+        [](const RanksOfCall& a, const RanksOfCall& b) { return a.ranks.size() < b.ranks.size(); });
     return mismatch;
   }
   return std::nullopt;
 }
 
-// Which ranks have not come to what others are in. A rank whose ring has dropped the operation has
-// called it.
-std::optional<Absence> find_absence(const std::vector<Dump>& dumps, const BySequence& all) {
+// The first operation that some ranks are in and others have not called. A rank with a later
+// operation has called it, even if its ring no longer holds it.
+std::optional<MissingCall> find_missing_call(const std::vector<Dump>& dumps,
+                                             const BySequence& all) {
   for (const auto& [sequence, ranks] : all) {
-    Absence absence{sequence, ranks.begin()->second->call, {}, {}};
+    MissingCall missing_call{sequence, ranks.begin()->second->call, {}, {}};
     for (const auto& [rank, operation] : ranks)
-      if (operation->state != "done") absence.inside.push_back(rank);
-    if (absence.inside.empty()) continue;
+      if (operation->state != "done") missing_call.entered.push_back(rank);
+    if (missing_call.entered.empty()) continue;
     for (const Dump& dump : dumps) {
       uint64_t last = 0;
       for (const DumpedOperation& operation : dump.operations)
         last = std::max(last, operation.sequence);
-      if (last < sequence) absence.absent.push_back(dump.rank);
+      if (last < sequence) missing_call.not_called.push_back(dump.rank);
     }
-    if (!absence.absent.empty()) return absence;
+    if (!missing_call.not_called.empty()) return missing_call;
   }
   return std::nullopt;
 }
 
-std::optional<LateRank> find_late(const BySequence& all, size_t dumps) {
+std::optional<Straggler> find_straggler(const BySequence& all, size_t dumps) {
   struct Sum {
     uint64_t times = 0;
     int64_t total = 0;
@@ -97,10 +98,10 @@ std::optional<LateRank> find_late(const BySequence& all, size_t dumps) {
     return a.second.total < b.second.total;
   });
   const Sum& sum = worst->second;
-  LateRank late{worst->first, sum.times, operations, sum.total, median(sum.each)};
-  late.share = time > 0 ? static_cast<double>(sum.total) / static_cast<double>(time) : 0;
-  late.late = late.share >= kLateShare;
-  return late;
+  Straggler straggler{worst->first, sum.times, operations, sum.total, median(sum.each)};
+  straggler.share = time > 0 ? static_cast<double>(sum.total) / static_cast<double>(time) : 0;
+  straggler.late = straggler.share >= kLateShare;
+  return straggler;
 }
 
 std::optional<SlowLink> find_slow_link(const std::vector<Dump>& dumps) {
@@ -110,7 +111,7 @@ std::optional<SlowLink> find_slow_link(const std::vector<Dump>& dumps) {
   for (const Dump& dump : dumps)
     for (const DumpedOperation& operation : dump.operations)
       if (operation.started_ns) began[&dump][operation.sequence] = *operation.started_ns;
-  for (const Passage& p : passages(dumps)) {
+  for (const PieceTransfer& p : piece_transfers(dumps)) {
     const auto& started = began[p.to];
     const auto start =
         p.received->sequence != 0 ? started.find(p.received->sequence) : started.end();
@@ -121,7 +122,8 @@ std::optional<SlowLink> find_slow_link(const std::vector<Dump>& dumps) {
   }
   if (times.empty()) return std::nullopt;
   std::vector<std::pair<int64_t, Name>> medians;
-  for (const auto& [link, passages] : times) medians.push_back({median(passages), link});
+  for (const auto& [link, piece_transfers] : times)
+    medians.push_back({median(piece_transfers), link});
   std::sort(medians.begin(), medians.end());
   const auto& [slowest_ns, slowest] = medians.back();
   SlowLink worst = {slowest.first, slowest.second, times[slowest].size(),
@@ -139,13 +141,13 @@ Result<Diagnosis> diagnose(std::vector<Dump> dumps) {
   std::set<uint32_t> present;
   for (const Dump& dump : dumps) {
     if (dump.communicator != first.communicator || dump.ranks != first.ranks)
-      return Error{Code::invalid_argument, dump.file + " is of communicator '" + dump.communicator +
-                                               "' of " + std::to_string(dump.ranks) + " ranks, " +
-                                               first.file + " of '" + first.communicator + "' of " +
-                                               std::to_string(first.ranks)};
-    if (!present.insert(dump.rank).second)
       return Error{Code::invalid_argument,
-                   dump.file + ": there is another dump of rank " + std::to_string(dump.rank)};
+                   dump.file + " is a dump of communicator '" + dump.communicator + "' of " +
+                       std::to_string(dump.ranks) + " ranks, " + first.file + " of '" +
+                       first.communicator + "' of " + std::to_string(first.ranks)};
+    if (!present.insert(dump.rank).second)
+      return Error{Code::invalid_argument, dump.file + ": a second dump of rank " +
+                                               std::to_string(dump.rank) + "; pass one per rank"};
   }
   Diagnosis diagnosis{.communicator = first.communicator, .ranks = first.ranks};
   for (uint32_t rank = 0; rank < first.ranks; ++rank)
@@ -155,9 +157,9 @@ Result<Diagnosis> diagnose(std::vector<Dump> dumps) {
   diagnosis.unknown_clocks = align_clocks(dumps);
   const BySequence all = by_sequence(dumps);
   diagnosis.mismatch = find_mismatch(all);
-  diagnosis.absence = find_absence(dumps, all);
-  if (!diagnosis.unknown_clocks.empty()) return diagnosis;  // times say nothing
-  diagnosis.late = find_late(all, dumps.size());
+  diagnosis.missing_call = find_missing_call(dumps, all);
+  if (!diagnosis.unknown_clocks.empty()) return diagnosis;  // times are not comparable
+  diagnosis.straggler = find_straggler(all, dumps.size());
   diagnosis.link = find_slow_link(dumps);
   return diagnosis;
 }

@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the dumps of all ranks say together: the first call that differs, who has not come, who is
-// late, which link is slow.
+// Diagnoses a job from the dumps of all ranks: the first call that differs, ranks that did not make
+// a call, the straggler, the slow link.
 #pragma once
 
 #include "tools/coll/dumps.hpp"
 
 namespace weft::bench {
 
-// The same call, and the ranks that made it.
-struct Party {
+// A call, and the ranks that made it.
+struct RanksOfCall {
   std::string call;
   std::vector<uint32_t> ranks;
 };
 
 struct Mismatch {
   uint64_t sequence = 0;
-  std::vector<Party> parties;  // the fewest ranks first
+  std::vector<RanksOfCall> calls;  // sorted: fewest ranks first
 };
 
-// An operation that some ranks are in and others have not called.
-struct Absence {
+// An operation that some ranks have entered and others have not called.
+struct MissingCall {
   uint64_t sequence = 0;
   std::string call;
-  std::vector<uint32_t> inside, absent;
+  std::vector<uint32_t> entered, not_called;
 };
 
-// The rank that calls after the others. An operation counts with the time from the median rank's
-// call to its last.
-struct LateRank {
+// The rank that calls last most of the time. Its delay in an operation is the time from the median
+// rank's call to the last rank's call.
+struct Straggler {
   uint32_t rank = 0;
-  uint64_t times = 0, operations = 0;  // it was the last, of so many
+  uint64_t times = 0, operations = 0;  // how often it was last, of how many operations
   int64_t total_ns = 0, median_ns = 0;
-  double share = 0;  // of the time of all these operations
-  bool late = false;
+  double share = 0;   // total delay / total time of the operations
+  bool late = false;  // `share` is large enough to report
 };
 
-// A piece's way takes from its sending, or the receiver's beginning if that is later, to its
-// receiving.
+// The transfer time of a piece runs from its send, or from the receiver's start of the operation if
+// that is later, to its receipt.
 struct SlowLink {
   uint32_t from = 0, to = 0;
   uint64_t pieces = 0;
@@ -48,16 +48,16 @@ struct SlowLink {
 struct Diagnosis {
   std::string communicator;
   uint32_t ranks = 0;
-  std::vector<uint32_t> missing;                             // no dump of them
-  std::vector<std::string> unknown_clocks;                   // hosts
-  std::vector<std::pair<uint32_t, DumpedFailure>> failures;  // by rank that tells
+  std::vector<uint32_t> missing;                             // ranks without a dump
+  std::vector<std::string> unknown_clocks;                   // hosts whose clock offset is unknown
+  std::vector<std::pair<uint32_t, DumpedFailure>> failures;  // by reporting rank
   std::optional<Mismatch> mismatch;
-  std::optional<Absence> absence;
-  std::optional<LateRank> late;
+  std::optional<MissingCall> missing_call;
+  std::optional<Straggler> straggler;
   std::optional<SlowLink> link;
 };
 
-// Errors: invalid_argument (dumps of different communicators, two of one rank).
+// Errors: invalid_argument (dumps of different communicators, or two dumps of one rank).
 Result<Diagnosis> diagnose(std::vector<Dump> dumps);
 
 // `weft_coll merge`: exit code 0, or 2 if the dumps cannot be read.

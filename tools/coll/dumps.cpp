@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reading dumps, and the clocks of hosts.
+// Parses dumps, and estimates the offsets of clocks.
 #include "tools/coll/dumps.hpp"
 
 #include <algorithm>
@@ -37,18 +37,19 @@ Dump parse(const std::string& file, const Json& json) {
   return dump;
 }
 
-// Pieces from one host to another: the least of (received - sent), on the clocks of both.
-using Least = std::map<std::pair<std::string, std::string>, int64_t>;
+// Per pair of hosts, the minimum of (received - sent) over all pieces, each on its own host's
+// clock.
+using MinimumTimes = std::map<std::pair<std::string, std::string>, int64_t>;
 
-Least least_passages(const std::vector<Dump>& dumps) {
-  Least least;
-  for (const Passage& p : passages(dumps)) {
+MinimumTimes minimum_times(const std::vector<Dump>& dumps) {
+  MinimumTimes minimums;
+  for (const PieceTransfer& p : piece_transfers(dumps)) {
     if (p.from->host == p.to->host) continue;
     const int64_t took = p.received->time_ns - p.sent_ns;
-    const auto [known, added] = least.try_emplace({p.from->host, p.to->host}, took);
+    const auto [known, added] = minimums.try_emplace({p.from->host, p.to->host}, took);
     if (!added) known->second = std::min(known->second, took);
   }
-  return least;
+  return minimums;
 }
 
 void shift(Dump& dump, int64_t by_ns) {
@@ -62,15 +63,15 @@ void shift(Dump& dump, int64_t by_ns) {
 
 }  // namespace
 
-std::vector<Passage> passages(const std::vector<Dump>& dumps) {
-  // Pieces are counted for each class: its queue pairs are its own.
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint64_t>, Passage> sent;
+std::vector<PieceTransfer> piece_transfers(const std::vector<Dump>& dumps) {
+  // Pieces are numbered per traffic class, which has its own queue pairs.
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint64_t>, PieceTransfer> sent;
   for (const Dump& dump : dumps)
     for (const DumpedStep& step : dump.steps)
       if (step.sent)
         sent[{dump.rank, step.peer, step.traffic_class, step.piece}] = {&dump, nullptr,
                                                                         step.time_ns, nullptr};
-  std::vector<Passage> all;
+  std::vector<PieceTransfer> all;
   for (const Dump& dump : dumps)
     for (const DumpedStep& step : dump.steps) {
       const auto found = sent.find({step.peer, dump.rank, step.traffic_class, step.piece});
@@ -86,20 +87,22 @@ Result<Dump> read_dump(const std::string& file) {
   std::ifstream stream(file);
   if (!stream) return Error{Code::not_found, "cannot read " + file};
   const Json json = Json::parse(stream, nullptr, false);
-  const std::string wrong = file +
-                            " is no dump of a communicator: Communicator::dump() makes them, "
-                            "and CommunicatorOptions::dump when it fails";
+  const std::string not_a_dump =
+      file +
+      " is no dump of a communicator: write one with Communicator::dump(), "
+      "or with CommunicatorOptions::dump (weft_coll --dump) on a failure";
   try {
     if (!json.is_object() || json.at("weft_collective_dump") != 1)
-      return Error{Code::invalid_argument, wrong};
+      return Error{Code::invalid_argument, not_a_dump};
     return parse(file, json);
   } catch (const Json::exception&) {
-    return Error{Code::invalid_argument, wrong + " (it is cut off, or of another version)"};
+    return Error{Code::invalid_argument,
+                 not_a_dump + " (the file is truncated or from another version)"};
   }
 }
 
 std::vector<std::string> align_clocks(std::vector<Dump>& dumps) {
-  const Least least = least_passages(dumps);
+  const MinimumTimes minimums = minimum_times(dumps);
   std::map<std::string, int64_t> shift_of = {{dumps.front().host, 0}};
   std::set<std::string> others;
   for (const Dump& dump : dumps)
@@ -109,9 +112,9 @@ std::vector<std::string> align_clocks(std::vector<Dump>& dumps) {
     for (const std::string& host : others) {
       if (shift_of.count(host) != 0) continue;
       for (const auto& [known, known_shift] : shift_of) {
-        const auto there = least.find({known, host}), back = least.find({host, known});
-        if (there == least.end() || back == least.end()) continue;
-        shift_of[host] = known_shift - (there->second - back->second) / 2;
+        const auto forward = minimums.find({known, host}), back = minimums.find({host, known});
+        if (forward == minimums.end() || back == minimums.end()) continue;
+        shift_of[host] = known_shift - (forward->second - back->second) / 2;
         found = true;
         break;
       }
@@ -121,10 +124,10 @@ std::vector<std::string> align_clocks(std::vector<Dump>& dumps) {
   for (Dump& dump : dumps)
     if (const auto known = shift_of.find(dump.host); known != shift_of.end())
       shift(dump, known->second);
-  std::vector<std::string> lost;
+  std::vector<std::string> unknown;
   for (const std::string& host : others)
-    if (shift_of.count(host) == 0) lost.push_back(host);
-  return lost;
+    if (shift_of.count(host) == 0) unknown.push_back(host);
+  return unknown;
 }
 
 }  // namespace weft::bench

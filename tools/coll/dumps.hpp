@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dumps of ranks (Communicator::dump()), read back and put on one clock.
+// Reads dumps of ranks (Communicator::dump()) and converts them to one clock.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace weft::bench {
 struct DumpedOperation {
   uint64_t sequence = 0;  // 0: an exchange
   std::string call;
-  uint64_t blocks = 0;  // fingerprint
+  uint64_t blocks = 0;  // hash of the block sizes
   std::string state;    // done, failed, running, waiting
   int64_t issued_ns = 0;
   std::optional<int64_t> started_ns, ended_ns;
@@ -42,20 +42,20 @@ struct Dump {
   std::vector<DumpedStep> steps;
 };
 
-// A piece that both its ranks have noted.
-struct Passage {
+// A piece that appears in the dumps of its sender and of its receiver.
+struct PieceTransfer {
   const Dump *from = nullptr, *to = nullptr;
   int64_t sent_ns = 0;
   const DumpedStep* received = nullptr;
 };
-std::vector<Passage> passages(const std::vector<Dump>& dumps);
+std::vector<PieceTransfer> piece_transfers(const std::vector<Dump>& dumps);
 
-// Errors: not_found, and invalid_argument for what is no dump, with the file's name.
+// Errors: not_found; invalid_argument if the file is not a dump.
 Result<Dump> read_dump(const std::string& file);
 
-// Puts all times on the clock of the first dump: of ranks on other hosts by the pieces that went
-// both ways between the hosts, as if the fastest of each direction took as long. Hosts between
-// which nothing went both ways keep their clock, and are named in the result.
+// Converts all times to the clock of the first dump. The offset between two hosts follows from the
+// fastest piece in each direction, which are taken to be equally fast. Returns the hosts without
+// pieces in both directions, whose clocks stay as they are.
 std::vector<std::string> align_clocks(std::vector<Dump>& dumps);
 
 }  // namespace weft::bench

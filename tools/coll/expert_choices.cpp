@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Drawing, and counting what was drawn.
+// Draws choices and counts rows.
 #include "tools/coll/expert_choices.hpp"
 
 #include <numeric>
@@ -12,7 +12,7 @@ using collective::Bound;
 using collective::Shape;
 using collective::Topology;
 
-Result<void> enough_experts(const CollOptions& o, uint32_t ranks) {
+Result<void> check_experts(const CollOptions& o, uint32_t ranks) {
   const uint64_t experts = uint64_t{ranks} * o.experts_per_rank;
   if (o.choices <= experts) return {};
   return Error{Code::invalid_argument, "a token cannot go to " + std::to_string(o.choices) +
@@ -86,8 +86,8 @@ Bound bound_of_experts(const CollOptions& o, const Topology& topology, uint64_t 
   return bound;
 }
 
-Shape sums_across(const Shape& combine) {
-  Shape dispatch = combine;  // that it answers
+Shape rack_sums_shape(const Shape& combine) {
+  Shape dispatch = combine;  // the dispatch that this combine reverses
   dispatch.collective = Collective::dispatch;
   const uint32_t ranks = dispatch.ranks, per_rack = ranks / dispatch.blocks.racks;
   const uint64_t width = dispatch.blocks.width;

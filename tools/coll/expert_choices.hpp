@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which experts tokens go to, the same for all who ask; and what follows for networks that are not
-// here: the shape of dispatch and combine as all ranks together know it, what no schedule of them
-// can beat, and the sums that cross after a combine inside racks.
+// The random choice of experts, reproducible on every rank; and for simulated networks the shape of
+// dispatch and combine, their lower bound, and the shape of the sums that cross racks after a
+// combine.
 #pragma once
 
 #include <vector>
@@ -11,20 +11,20 @@
 
 namespace weft::bench {
 
-// Errors: invalid_argument, if a token is to go to more experts than there are.
-Result<void> enough_experts(const CollOptions& options, uint32_t ranks);
+// Errors: invalid_argument if --choices exceeds the number of experts.
+Result<void> check_experts(const CollOptions& options, uint32_t ranks);
 
-// Of the tokens of a rank, one after the other: `choices` different experts each, all alike likely.
+// `choices` distinct experts for each token of a rank, uniformly distributed, token by token.
 std::vector<uint32_t> experts_of(const CollOptions& options, uint32_t ranks, uint32_t rank,
                                  uint64_t tokens);
 
-// So many tokens of each chip.
+// `tokens` per chip.
 collective::Shape shape_of_experts(const CollOptions& options, const collective::Topology& topology,
                                    uint64_t tokens);
-// A token crosses a cut once if any of its experts is on the other side; its sum comes back once.
+// A token crosses a cut once if any of its experts is on the other side; its sum crosses back once.
 collective::Bound bound_of_experts(const CollOptions& options, const collective::Topology& topology,
                                    uint64_t tokens);
 // One row from each mirror rank for every token that has an expert in its rack.
-collective::Shape sums_across(const collective::Shape& combine);
+collective::Shape rack_sums_shape(const collective::Shape& combine);
 
 }  // namespace weft::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Choices, calls, and what has to come of them.
+// Draws choices, starts calls, and checks the results.
 #include "tools/coll/experts.hpp"
 
 #include <algorithm>
@@ -11,31 +11,31 @@
 namespace weft::bench {
 namespace {
 
-// Small, so that sums are exact.
+// Small integers, so that sums are exact.
 float weight_of(size_t choice) { return static_cast<float>(1 + choice % 2); }
 
 }  // namespace
 
 Result<void> ExpertLayer::prepare(uint64_t tokens) {
-  if (const Result<void> enough = enough_experts(options_, ranks_); !enough) return enough;
-  choose(tokens);
+  if (const Result<void> valid = check_experts(options_, ranks_); !valid) return valid;
+  draw_choices(tokens);
   sent_.resize(tokens * row_bytes());
   inbox_.resize(options_.experts_per_rank * capacity_ * row_bytes());
   back_.resize(sent_.size());
   return options_.collective == Collective::combine ? dispatch({}).wait() : Result<void>();
 }
 
-void ExpertLayer::choose(uint64_t tokens) {
+void ExpertLayer::draw_choices(uint64_t tokens) {
   tokens_ = tokens;
   filled_.assign(experts(), 0);
-  places_.assign(ranks_, {});
+  rows_of_choices_.assign(ranks_, {});
   for (uint32_t rank = 0; rank < ranks_; ++rank)
     for (const uint32_t expert : experts_of(options_, ranks_, rank, tokens))
-      places_[rank].push_back({static_cast<int32_t>(expert), filled_[expert]++});
+      rows_of_choices_[rank].push_back({static_cast<int32_t>(expert), filled_[expert]++});
   capacity_ = *std::max_element(filled_.begin(), filled_.end());
   chosen_.clear();
   weights_.clear();
-  for (const Place& place : places_[rank_]) {
+  for (const ExpertRow& place : rows_of_choices_[rank_]) {
     chosen_.push_back(place.expert);
     weights_.push_back(weight_of(weights_.size()));
   }
@@ -64,12 +64,12 @@ Operation ExpertLayer::start(const CallOptions& call) {
                         routing_, call);
 }
 
-uint64_t ExpertLayer::offset_of(const Place& place) const {
+uint64_t ExpertLayer::offset_of(const ExpertRow& place) const {
   const uint64_t expert = static_cast<uint64_t>(place.expert) % options_.experts_per_rank;
   return (expert * capacity_ + place.row) * row_bytes();
 }
 
-// Experts answer with elements of their own, whatever they were sent.
+// The input of combine does not depend on the dispatched tokens: each expert has its own pattern.
 void ExpertLayer::fill() {
   std::fill(inbox_.begin(), inbox_.end(), std::byte{0xAA});
   std::fill(back_.begin(), back_.end(), std::byte{0xAA});
@@ -95,8 +95,8 @@ uint64_t ExpertLayer::wrong_rows() const {
   for (uint32_t e = 0; e < options_.experts_per_rank; ++e)
     wrong += routing_.tokens_of(e) != filled_[rank_ * options_.experts_per_rank + e];
   for (uint32_t from = 0; from < ranks_; ++from)
-    for (size_t c = 0; c < places_[from].size(); ++c) {
-      const Place& place = places_[from][c];
+    for (size_t c = 0; c < rows_of_choices_[from].size(); ++c) {
+      const ExpertRow& place = rows_of_choices_[from][c];
       if (static_cast<uint32_t>(place.expert) / options_.experts_per_rank != rank_) continue;
       const std::byte* const row = inbox_.data() + offset_of(place);
       for (uint64_t i = 0; i < width; ++i)
@@ -113,7 +113,7 @@ uint64_t ExpertLayer::wrong_tokens() const {
     for (uint64_t i = 0; i < width; ++i) {
       double sum = 0;
       for (size_t c = token * options_.choices; c < (token + 1) * options_.choices; ++c) {
-        const Place& place = places_[rank_][c];
+        const ExpertRow& place = rows_of_choices_[rank_][c];
         sum += weight_of(c) *
                element(options_, static_cast<uint32_t>(place.expert), place.row * width + i);
       }

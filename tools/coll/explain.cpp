@@ -21,10 +21,10 @@ using collective::Shape;
 using collective::Step;
 using collective::StepKind;
 
-constexpr uint64_t kMostRows = 1 << 20;  // that are looked at one by one
+constexpr uint64_t kMaxRows = 1 << 20;  // rows of tokens, which are listed one by one
 
-// The longest chain of puts that wait for each other, over all ranks. Puts meet receives in order,
-// so repeating over the ranks until nothing changes finds all.
+// The longest chain of dependent puts over all ranks. Puts match receives in order, so repeating
+// over the ranks until nothing changes finds it.
 size_t longest_chain(const std::vector<Program>& programs) {
   const size_t ranks = programs.size();
   std::vector<std::vector<size_t>> depth(ranks);
@@ -56,12 +56,12 @@ size_t longest_chain(const std::vector<Program>& programs) {
   return longest;
 }
 
-// "proven", or why not.
+// "proven", or the violation.
 std::string proof_of(const Algorithm& algorithm, const Shape& shape,
                      const std::vector<Program>& programs) {
   if (algorithm.collective == Collective::combine && algorithm.traits.by_rack &&
       shape.blocks.racks > 1)
-    return "the part inside racks; sums across follow in a call of their own";
+    return "the part inside racks; a second call sends the sums across racks";
   const Result<void> proof = collective::verify(shape, programs);
   return proof ? "proven" : proof.error().message;
 }
@@ -103,8 +103,9 @@ int explain(const CollOptions& o, const ExplainOptions& explained) {
     std::fprintf(stderr, "%s has no schedules to explain\n", operation_name(o).c_str());
     return 2;
   }
-  if (is_of_experts(o.collective) && explained.count > kMostRows) {
-    std::fprintf(stderr, "--count: at most %lu rows\n", static_cast<unsigned long>(kMostRows));
+  if (uses_experts(o.collective) && explained.count > kMaxRows) {
+    std::fprintf(stderr, "--count: explain takes at most %lu rows\n",
+                 static_cast<unsigned long>(kMaxRows));
     return 2;
   }
   collective::Topology network;
@@ -118,7 +119,8 @@ int explain(const CollOptions& o, const ExplainOptions& explained) {
   }
   const uint32_t ranks = network.chips != 0 ? network.chips : o.ranks.value_or(4);
   if (ranks == 0 || ranks > collective::kMaxVerifiedRanks || o.root >= ranks) {
-    std::fprintf(stderr, "1 to %u ranks, and a root among them\n", collective::kMaxVerifiedRanks);
+    std::fprintf(stderr, "explain takes 1 to %u ranks, and a --root below --ranks\n",
+                 collective::kMaxVerifiedRanks);
     return 2;
   }
   const bool reduces = collective::reduces(o.collective);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `weft_coll explain`: the schedule of a call, in figures and step by step, and its proof.
+// `weft_coll explain`: prints the schedule of a call, as figures and step by step, and proves it.
 #pragma once
 
 #include "tools/coll/options.hpp"
@@ -7,10 +7,10 @@
 namespace weft::bench {
 
 struct ExplainOptions {
-  uint64_t count = 0;            // 0: four elements for each rank
+  uint64_t count = 0;            // elements; 0: four per rank
   std::optional<uint32_t> rank;  // print the steps of this rank
-  uint64_t wave = 0;             // Shape::wave: few elements go through in several waves, too
-  std::string topology;          // a rank on each chip of that, arranged as they are
+  uint64_t wave = 0;             // Shape::wave
+  std::string topology;          // one rank per chip, with its dimensions and racks
 };
 
 int explain(const CollOptions& options, const ExplainOptions& explained);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One cell of the grid after the other.
+// Measures the grid cell by cell.
 #include "tools/coll/grid.hpp"
 
 #include <algorithm>
@@ -24,10 +24,10 @@ using collective::Selector;
 using collective::Topology;
 
 constexpr double kElement = 4;  // fp32
-constexpr uint64_t kMostChips = 2048;
-// Buffers of more packets than this are cut into larger ones.
+constexpr uint64_t kMaxChips = 2048;
+// Buffers of more packets than this use larger packets.
 constexpr double kPackets = 4096;
-// What is predicted to take so many times the least of all is not simulated.
+// Algorithms whose prediction exceeds the best one by this factor are not simulated.
 constexpr double kHopeless = 3;
 
 constexpr Collective kOperations[] = {Collective::all_gather, Collective::all_reduce,
@@ -48,7 +48,7 @@ Result<Topology> network_of(const std::string& name) {
   if (name.rfind(kind, 0) != 0) return collective::read_topology(name);
   char* end = nullptr;
   const unsigned long number = std::strtoul(name.c_str() + kind.size(), &end, 10);
-  const uint32_t chips = *end == 0 && number <= kMostChips ? static_cast<uint32_t>(number) : 0;
+  const uint32_t chips = *end == 0 && number <= kMaxChips ? static_cast<uint32_t>(number) : 0;
   if (chips < 2)
     return Error{Code::invalid_argument, "'" + name + "': write switch:2 to switch:2048"};
   Topology topology = collective::make_switched_racks(
@@ -91,7 +91,7 @@ class Grid {
       for (const uint64_t bytes : sizes) add_cell(selector, routes, operation, bytes);
   }
 
-  // False if a goal is missed.
+  // Returns false if a limit is exceeded.
   bool finish() const {
     const double middle = quantile(chosen_errors_, 0.5);
     std::printf(
@@ -100,9 +100,9 @@ class Grid {
         "median %.1f %%, 90 of 100 below %.1f %%\n# times that beat their bound: %zu\n",
         ratios_.size(), errors_.size(),
         ratios_.empty() ? 0 : *std::max_element(ratios_.begin(), ratios_.end()), worse_,
-        options_.most_over_best, 100 * middle, 100 * quantile(errors_, 0.5),
+        options_.max_over_best, 100 * middle, 100 * quantile(errors_, 0.5),
         100 * quantile(errors_, 0.9), beaten_);
-    return worse_ == 0 && beaten_ == 0 && middle <= options_.most_error && !ratios_.empty();
+    return worse_ == 0 && beaten_ == 0 && middle <= options_.max_error && !ratios_.empty();
   }
 
  private:
@@ -139,7 +139,7 @@ class Grid {
       if (options_.all) print(network, question, bytes, algorithm, predicted, seen, bound.seconds);
     }
     ratios_.push_back(taken / best);
-    const bool worse = taken > options_.most_over_best * best;
+    const bool worse = taken > options_.max_over_best * best;
     worse_ += worse;
     if (!options_.all || worse) {
       print(network, question, bytes, *choice.algorithm, choice.seconds, taken, bound.seconds);
@@ -191,9 +191,9 @@ int measure_grid(const GridOptions& options) {
       if (!network) return complain(network.error());
       if (network->chips == 1)
         return complain({Code::invalid_argument, file + ": one chip has nothing to choose"});
-      if (network->chips > kMostChips)
+      if (network->chips > kMaxChips)
         return complain({Code::not_supported, name + ": packets are simulated for up to " +
-                                                  std::to_string(kMostChips) + " chips"});
+                                                  std::to_string(kMaxChips) + " chips"});
       networks.push_back(*std::move(network));
     }
   std::printf("%-24s %-14s %10s  %-16s %10s %10s %7s %10s\n", "network", "operation", "bytes",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `weft_coll grid`: how good choices and predictions are, over operations, sizes and networks.
-// Every algorithm that fits is simulated packet by packet; beside that stand the algorithm that the
-// selector chooses, what it predicts, and what no schedule can beat.
+// `weft_coll grid`: the quality of choices and predictions over operations, sizes and networks.
+// Every applicable algorithm is simulated packet by packet, and compared with the selector's
+// choice, its prediction and the lower bound.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 namespace weft::bench {
 
 struct GridOptions {
-  std::vector<std::string> networks;    // as read_topology() takes them, or switch:CHIPS
-  std::vector<std::string> operations;  // empty: all that have a bound
+  std::vector<std::string> networks;    // names for read_topology(), or switch:CHIPS
+  std::vector<std::string> operations;  // empty: all with a lower bound
   std::vector<std::string> sizes = {"4KiB", "64KiB", "1MiB", "16MiB", "256MiB"};
-  double most_over_best = 1.1;  // that a chosen algorithm may take
-  double most_error = 0.15;     // that the median prediction may be wrong by
-  bool all = false;             // print every algorithm, not only what was chosen
+  double max_over_best = 1.1;  // limit: time of the chosen algorithm / time of the best
+  double max_error = 0.15;     // limit of the median relative prediction error
+  bool all = false;            // print every algorithm, not only the chosen one
 };
 
-// Exit code 1 if a choice or the median prediction is worse than the options say, or if any time,
-// simulated or predicted, beats its bound.
+// Exit code 1 if a choice or the median prediction exceeds its limit, or if a simulated or
+// predicted time is below the lower bound.
 int measure_grid(const GridOptions& options);
 
 }  // namespace weft::bench

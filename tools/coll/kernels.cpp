@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Payload comes in pieces of 8 KiB out of a ring of 256 KiB, as from landing slots, and is copied
-// or reduced into a large target. Rounds of all kernels take turns, so that what else the machine
-// does hits all of them; the median counts.
+// Copies or reduces pieces of 8 KiB out of a ring of 256 KiB, like receive slots, into a large
+// target. Rounds of all kernels alternate, so that other load affects all of them; the median
+// counts.
 #include "tools/coll/kernels.hpp"
 
 #include <time.h>
@@ -76,14 +76,14 @@ std::vector<Kernel> all_kernels() {
   return kernels;
 }
 
-// Ordinary numbers of every type, and no NaN.
+// Finite numbers of every type.
 std::vector<std::byte> make_payload() {
   std::vector<std::byte> ring(kRing);
   for (size_t i = 0; i < kRing; ++i) ring[i] = static_cast<std::byte>(0x30 + i * 7 % 16);
   return ring;
 }
 
-// Time of this thread on a processor, in seconds: other programs take time, not speed.
+// Processor time of this thread in seconds: independent of other programs' load.
 double processor_s() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

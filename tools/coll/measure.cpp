@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs the calls and takes the times.
+// Runs the calls and measures them.
 #include "tools/coll/measure.hpp"
 
 #include <signal.h>
@@ -12,9 +12,9 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/collective/plan/algorithm.hpp"
-#include "tools/coll/appointments.hpp"
-#include "tools/coll/beside.hpp"
+#include "tools/coll/background_calls.hpp"
 #include "tools/coll/experts.hpp"
+#include "tools/coll/paced_calls.hpp"
 #include "tools/coll/reference.hpp"
 #include "tools/coll/trace.hpp"
 
@@ -34,8 +34,8 @@ class Measurement {
         layer_(options, group),
         algorithm_(options.algorithm) {}
 
-  // Calls every algorithm that fits at this size, for learn().
-  Result<void> try_all(uint64_t bytes) {
+  // Calls every applicable algorithm at this size, for learn().
+  Result<void> run_all_algorithms(uint64_t bytes) {
     for (const collective::Algorithm& algorithm : collective::algorithms()) {
       if (algorithm.collective != options_.collective ||
           !collective::find_algorithm(algorithm.name, algorithm.collective, ranks_))
@@ -47,13 +47,13 @@ class Measurement {
     return {};
   }
 
-  // The first error ends the run: the communicator is of no more use then.
+  // The first error ends the run: the communicator has failed then.
   Result<CollRow> run(uint64_t bytes, uint64_t number) {
     CollRow row;
     row.count = count_for(options_, ranks_, bytes);
     row.bytes = bytes_for(options_, ranks_, row.count);
-    kills_ = options_.kill == rank_ && number == 1;
-    if (is_of_experts(options_.collective)) {
+    kills_itself_ = options_.faults.kill == rank_ && number == 1;
+    if (uses_experts(options_.collective)) {
       if (Result<void> ready = layer_.prepare(row.count); !ready) return ready.error();
     } else {
       in_.resize(row.bytes + 8);
@@ -71,7 +71,7 @@ class Measurement {
 
  private:
   void place_buffers(uint64_t count, bool in_place) {
-    if (is_of_experts(options_.collective)) return;
+    if (uses_experts(options_.collective)) return;
     const collective::Shape shape = shape_of(options_, ranks_, count);
     const bool has_own =
         collective::gathers(options_.collective) || collective::scatters(options_.collective);
@@ -87,7 +87,7 @@ class Measurement {
     }
   }
 
-  // What the _v forms are told.
+  // Computes the counts for the _v forms.
   void count_blocks(uint64_t count) {
     const std::vector<uint64_t> counts = shape_of(options_, ranks_, count).blocks.counts;
     send_counts_.assign(counts.begin(), counts.end());
@@ -149,25 +149,27 @@ class Measurement {
       if (!wrong) return wrong.error();
       figure.wrong = *wrong;
     }
-    std::fill(in_.begin(), in_.end(), std::byte{0});  // sums of sums would overflow
+    std::fill(in_.begin(), in_.end(), std::byte{0});  // repeated sums would overflow
     std::fill(out_.begin(), out_.end(), std::byte{0});
     std::vector<double> times(options_.iterations);
-    Beside beside(group_, options_.beside_bytes, options_.beside_class);
-    if (options_.beside_bytes > 0)
-      if (Result<void> begun = beside.begin(bulk_calls()); !begun) return begun.error();
+    BackgroundCalls background(group_, options_.background.bytes,
+                               options_.background.traffic_class);
+    if (options_.background.bytes > 0)
+      if (Result<void> started = background.start(background_call_count()); !started)
+        return started.error();
     const base::Clock& clock = base::Clock::process();
-    Appointments appointments(group_, options_.every_us);
+    PacedCalls paced(group_, options_.every_us);
     for (uint32_t i = 0; i < options_.warmup + options_.iterations; ++i) {
       if (i == options_.warmup) {
         if (Result<void> met = group_.barrier().wait(); !met) return met.error();
-        if (Result<void> made = appointments.make(); !made) return made.error();
+        if (Result<void> made = paced.start(); !made) return made.error();
         figure.cpu_us = cpu_us();
       }
-      if (options_.late == rank_ && i >= options_.warmup) usleep(options_.late_us);
-      const Duration late = appointments.keep();
+      if (options_.faults.late == rank_ && i >= options_.warmup) usleep(options_.faults.late_us);
+      const Duration late = paced.wait_for_next();
       const Instant begin = clock.now() - late;
       Operation operation = start(count);
-      if (kills_ && i == options_.warmup) die(operation);
+      if (kills_itself_ && i == options_.warmup) die(operation);
       if (Result<void> done = operation.wait(); !done) return done.error();
       if (i >= options_.warmup)
         times[i - options_.warmup] = static_cast<double>((clock.now() - begin).ps) / 1e6;
@@ -176,12 +178,14 @@ class Measurement {
       figure.predicted_us = static_cast<double>(operation.predicted().ps) / 1e6;
     }
     figure.cpu_us = (cpu_us() - figure.cpu_us) / options_.iterations / ranks_;
-    if (options_.beside_bytes > 0) {
-      Result<std::optional<double>> done = beside.end();
+    if (options_.background.bytes > 0) {
+      Result<std::optional<double>> done = background.stop();
       if (!done) return done.error();
-      figure.beside_gbps = *done;
+      figure.background_gbps = *done;
       if (!*done && rank_ == 0)
-        std::fprintf(stderr, "the calls beside were done before: the last calls ran alone\n");
+        std::fprintf(
+            stderr,
+            "the background calls (--background) ended early: the last calls ran without them\n");
     }
     double& cpu = figure.cpu_us;
     if (Result<void> summed = group_.all_reduce(&cpu, &cpu, 1, DataType::fp64).wait(); !summed)
@@ -197,9 +201,9 @@ class Measurement {
     return figure;
   }
 
-  // One call with known data. The sum of wrong elements over all ranks.
+  // Runs one call with the test pattern. Returns the number of wrong elements on all ranks.
   Result<uint64_t> verify(uint64_t count) {
-    const bool of_experts = is_of_experts(options_.collective);
+    const bool of_experts = uses_experts(options_.collective);
     if (of_experts) {
       layer_.fill();
     } else {
@@ -215,10 +219,10 @@ class Measurement {
     return static_cast<uint64_t>(wrong);
   }
 
-  // More than are done meanwhile.
-  uint32_t bulk_calls() const {
-    constexpr uint32_t kLeast_us = 100;  // that one takes
-    return (options_.warmup + options_.iterations) * (1 + options_.every_us / kLeast_us);
+  // More than can complete during the measurement.
+  uint32_t background_call_count() const {
+    constexpr uint32_t kMinCallUs = 100;  // shortest time of a background call
+    return (options_.warmup + options_.iterations) * (1 + options_.every_us / kMinCallUs);
   }
 
   void die(Operation& operation) {
@@ -232,23 +236,23 @@ class Measurement {
   uint32_t ranks_, rank_;
   Partners partners_;
   ExpertLayer layer_;
-  std::string algorithm_;  // empty: as is chosen
-  bool kills_ = false;
+  std::string algorithm_;  // empty: chosen by the library
+  bool kills_itself_ = false;
   std::vector<std::byte> in_, out_;
   std::vector<size_t> send_counts_, receive_counts_;
   std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
 };
 
-int complain(uint32_t rank, const Error& error) {
+int print_error(uint32_t rank, const Error& error) {
   std::fprintf(stderr, "rank %u: %s\n", rank, error.message.c_str());
   return 1;
 }
 
-// Before anything is measured.
+// Runs all algorithms at all sizes before the measurement, and applies the correction.
 Result<void> learn(Measurement& measurement, const CollOptions& options, Communicator& group) {
   for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
-    if (Result<void> tried = measurement.try_all(bytes); !tried) return tried;
+    if (Result<void> tried = measurement.run_all_algorithms(bytes); !tried) return tried;
     if (bytes == 0) break;
   }
   return group.learn();
@@ -260,35 +264,35 @@ int measure_collective(const CollOptions& options, const Placement& placement) {
   const bool first = placement.rank == 0;
   Result<std::unique_ptr<Store>> store =
       placement.ranks > 1 ? Store::open(placement.store, first) : Store::open("file:/tmp", first);
-  if (!store) return complain(placement.rank, store.error());
+  if (!store) return print_error(placement.rank, store.error());
   Result<Communicator> group =
       Communicator::create(**store, placement.rank, placement.ranks, options.communicator);
-  if (!group) return complain(placement.rank, group.error());
+  if (!group) return print_error(placement.rank, group.error());
   if (first) print_coll_head(options, placement, options.communicator.device);
   Measurement measurement(options, *group);
   if (options.learn)
     if (Result<void> learned = learn(measurement, options, *group); !learned)
-      return complain(placement.rank, learned.error());
+      return print_error(placement.rank, learned.error());
   std::vector<CollRow> rows;
   uint64_t wrong = 0;
   for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
     Result<CollRow> row = measurement.run(bytes, rows.size());
-    if (!row && !options.trace_file.empty()) (void)write_own_trace(*group, options.trace_file);
-    if (!row) return complain(placement.rank, row.error());
+    if (!row && !options.files.trace.empty()) (void)write_own_trace(*group, options.files.trace);
+    if (!row) return print_error(placement.rank, row.error());
     wrong += row->out_of_place.wrong + row->in_place.wrong;
     if (first) print_coll_row(options, placement.ranks, *row);
     rows.push_back(*row);
     if (bytes == 0) break;
   }
   if (first) print_coll_foot(options, placement.ranks, rows);
-  if (!options.trace_file.empty())
-    if (Result<void> written = write_merged_trace(*group, options.trace_file); !written)
-      return complain(placement.rank, written.error());
+  if (!options.files.trace.empty())
+    if (Result<void> written = write_merged_trace(*group, options.files.trace); !written)
+      return print_error(placement.rank, written.error());
   if (Result<void> written = write_own_records(*group, options); !written)
-    return complain(placement.rank, written.error());
-  if (first && !options.json_file.empty())
+    return print_error(placement.rank, written.error());
+  if (first && !options.files.json.empty())
     if (Result<void> written = write_coll_json(options, placement.ranks, rows); !written)
-      return complain(placement.rank, written.error());
+      return print_error(placement.rank, written.error());
   return wrong == 0 ? 0 : 1;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The measurement of weft_coll: every size, out of place and in place, on one rank. All ranks call
-// it; rank 0 prints.
+// Measures every size out of place and in place. Collective; rank 0 prints.
 #pragma once
 
 #include "tools/coll/options.hpp"
@@ -8,13 +7,13 @@
 
 namespace weft::bench {
 
-// Times are those of the slowest rank in each call.
+// Times are the maximum over all ranks, per call.
 struct CollFigure {
   double average_us = 0, p50_us = 0, p99_us = 0;
-  double predicted_us = 0;  // zero: by no model
-  double cpu_us = 0;        // processor time of a rank for one call, all its threads; the mean
-  uint64_t wrong = 0;       // elements, of all ranks
-  std::optional<double> beside_gbps;  // what the bulk calls beside them did; bytes of their buffer
+  double predicted_us = 0;                // 0: no prediction
+  double cpu_us = 0;                      // mean processor time of a rank per call, all threads
+  uint64_t wrong = 0;                     // wrong elements on all ranks
+  std::optional<double> background_gbps;  // of the background calls, in bytes of their buffer
   std::string algorithm;
 };
 
@@ -24,7 +23,7 @@ struct CollRow {
   CollFigure out_of_place, in_place;
 };
 
-// Exit code: 0 measured and right, 1 wrong data or an error, which was printed.
+// Exit code: 0 success, 1 wrong data or an error, which has been printed.
 int measure_collective(const CollOptions& options, const Placement& placement);
 
 // Both in table.cpp.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `weft_coll merge`: a diagnosis in words, or as JSON.
+// `weft_coll merge`: prints the diagnosis as text or JSON.
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -25,13 +25,13 @@ void print_failures(const Diagnosis& d) {
 }
 
 void print_mismatch(const Mismatch& mismatch) {
-  for (const Party& party : mismatch.parties)
+  for (const RanksOfCall& group : mismatch.calls)
     std::printf("%s %s called %s\n",
-                &party == mismatch.parties.data() ? "first mismatch:" : "               ",
-                ranks_text(party.ranks).c_str(), party.call.c_str());
+                &group == mismatch.calls.data() ? "first mismatch:" : "               ",
+                ranks_text(group.ranks).c_str(), group.call.c_str());
   const bool alike =
-      std::all_of(mismatch.parties.begin(), mismatch.parties.end(),
-                  [&](const Party& p) { return p.call == mismatch.parties[0].call; });
+      std::all_of(mismatch.calls.begin(), mismatch.calls.end(),
+                  [&](const RanksOfCall& p) { return p.call == mismatch.calls[0].call; });
   if (alike) std::printf("                with different counts\n");
 }
 
@@ -44,28 +44,31 @@ void print_text(const Diagnosis& d) {
     print_mismatch(*d.mismatch);
   else
     std::printf("first mismatch: none\n");
-  if (d.absence)
-    std::printf(
-        "not come:       %s: %s in it, %s not called it\n", d.absence->call.c_str(),
-        (ranks_text(d.absence->inside) + (d.absence->inside.size() == 1 ? " is" : " are")).c_str(),
-        (ranks_text(d.absence->absent) + (d.absence->absent.size() == 1 ? " has" : " have"))
-            .c_str());
+  if (d.missing_call)
+    std::printf("missing call:   %s: %s in it, %s not called it\n", d.missing_call->call.c_str(),
+                (ranks_text(d.missing_call->entered) +
+                 (d.missing_call->entered.size() == 1 ? " is" : " are"))
+                    .c_str(),
+                (ranks_text(d.missing_call->not_called) +
+                 (d.missing_call->not_called.size() == 1 ? " has" : " have"))
+                    .c_str());
   for (const std::string& host : d.unknown_clocks)
     std::printf(
-        "times:          nothing went both ways between the first host and %s, so its clock "
-        "is not known\n",
+        "times:          no pieces in both directions between the first host and %s: its clock "
+        "offset is unknown, times are not compared\n",
         host.c_str());
-  if (d.late)
+  if (d.straggler)
     std::printf(
-        "late rank:      %s: rank %u called last in %lu of %lu operations, %.1f us behind in "
-        "the median of these, %.0f %% of the time of all\n",
-        d.late->late ? ("rank " + std::to_string(d.late->rank)).c_str() : "none", d.late->rank,
-        static_cast<unsigned long>(d.late->times), static_cast<unsigned long>(d.late->operations),
-        us(d.late->median_ns), 100 * d.late->share);
+        "late rank:      %s: rank %u called last in %lu of %lu operations, %.1f us behind the "
+        "median rank (median of these), %.0f %% of the time of all operations\n",
+        d.straggler->late ? ("rank " + std::to_string(d.straggler->rank)).c_str() : "none",
+        d.straggler->rank, static_cast<unsigned long>(d.straggler->times),
+        static_cast<unsigned long>(d.straggler->operations), us(d.straggler->median_ns),
+        100 * d.straggler->share);
   if (d.link)
     std::printf(
         "slow link:      %s: from rank %u to rank %u the median of %lu pieces (%u bytes) took "
-        "%.1f us, on the median of the others %.1f us\n",
+        "%.1f us, the median of the other links is %.1f us\n",
         d.link->slow ? (std::to_string(d.link->from) + " -> " + std::to_string(d.link->to)).c_str()
                      : "none",
         d.link->from, d.link->to, static_cast<unsigned long>(d.link->pieces), d.link->bytes,
@@ -87,19 +90,19 @@ void print_json(const Diagnosis& d) {
         {{"of", rank}, {"code", failure.code}, {"rank", failure.rank}, {"text", failure.text}});
   if (d.mismatch) {
     json["mismatch"] = {{"sequence", d.mismatch->sequence}, {"calls", Json::array()}};
-    for (const Party& party : d.mismatch->parties)
-      json["mismatch"]["calls"].push_back({{"call", party.call}, {"ranks", party.ranks}});
+    for (const RanksOfCall& group : d.mismatch->calls)
+      json["mismatch"]["calls"].push_back({{"call", group.call}, {"ranks", group.ranks}});
   }
-  if (d.absence)
-    json["absence"] = {{"sequence", d.absence->sequence},
-                       {"call", d.absence->call},
-                       {"inside", d.absence->inside},
-                       {"absent", d.absence->absent}};
-  if (d.late)
-    json["late"] = {{"rank", d.late->rank},         {"verdict", d.late->late},
-                    {"times", d.late->times},       {"operations", d.late->operations},
-                    {"total_ns", d.late->total_ns}, {"median_ns", d.late->median_ns},
-                    {"share", d.late->share}};
+  if (d.missing_call)
+    json["absence"] = {{"sequence", d.missing_call->sequence},
+                       {"call", d.missing_call->call},
+                       {"inside", d.missing_call->entered},
+                       {"absent", d.missing_call->not_called}};
+  if (d.straggler)
+    json["late"] = {{"rank", d.straggler->rank},         {"verdict", d.straggler->late},
+                    {"times", d.straggler->times},       {"operations", d.straggler->operations},
+                    {"total_ns", d.straggler->total_ns}, {"median_ns", d.straggler->median_ns},
+                    {"share", d.straggler->share}};
   if (d.link)
     json["link"] = {{"from", d.link->from},          {"to", d.link->to},
                     {"verdict", d.link->slow},       {"pieces", d.link->pieces},

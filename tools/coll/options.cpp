@@ -12,7 +12,7 @@ namespace weft::bench {
 namespace {
 
 template <class E>
-Result<E> parse_word(const std::string& word, E last, const char* what) {
+Result<E> parse_name(const std::string& word, E last, const char* what) {
   std::string known;
   for (int i = 0; i <= static_cast<int>(last); ++i) {
     const std::string_view candidate = name(static_cast<E>(i));
@@ -23,10 +23,9 @@ Result<E> parse_word(const std::string& word, E last, const char* what) {
                std::string("no ") + what + " '" + word + "'; there are: " + known};
 }
 
-// What an operation is called on the command line: as in the library, but exchange by what is
-// exchanged.
+// Operation names on the command line: as in the library, except that exchange has two names.
 constexpr std::string_view kToNext = "sendrecv", kPermute = "permute";
-std::vector<std::string_view> words_of(Collective collective) {
+std::vector<std::string_view> names_of(Collective collective) {
   if (collective == Collective::exchange) return {kToNext, kPermute};
   return {name(collective)};
 }
@@ -34,14 +33,14 @@ std::vector<std::string_view> words_of(Collective collective) {
 Result<Collective> parse_operation(const std::string& word) {
   std::string known;
   for (int i = 0; i <= static_cast<int>(Collective::barrier); ++i)
-    for (const std::string_view each : words_of(static_cast<Collective>(i))) {
+    for (const std::string_view each : names_of(static_cast<Collective>(i))) {
       if (word == each) return static_cast<Collective>(i);
       known += (known.empty() ? "" : ", ") + std::string(each);
     }
   return Error{Code::invalid_argument, "no operation '" + word + "'; there are: " + known};
 }
 
-// Of all its rows.
+// Bytes of a token's rows.
 uint64_t token_bytes(const CollOptions& o) {
   return uint64_t{o.choices} * o.width * size_of(o.type);
 }
@@ -58,11 +57,11 @@ bool has_root(Collective collective) {
 }
 
 bool has_in_place(Collective collective) {
-  return collective != Collective::all_to_all_v && !is_of_experts(collective) &&
+  return collective != Collective::all_to_all_v && !uses_experts(collective) &&
          has_schedules(collective);
 }
 
-bool is_of_experts(Collective collective) {
+bool uses_experts(Collective collective) {
   return collective == Collective::dispatch || collective == Collective::combine;
 }
 
@@ -76,7 +75,7 @@ bool is_per_rank(Collective collective) {
 }
 
 Partners partners_of(const CollOptions& options, uint32_t ranks, uint32_t rank) {
-  std::vector<uint32_t> circle(ranks);  // through all ranks
+  std::vector<uint32_t> circle(ranks);  // each rank sends to the next one in it
   std::iota(circle.begin(), circle.end(), 0);
   base::Random random(options.seed);
   for (uint32_t i = options.permute ? ranks : 1; i > 1; --i)
@@ -86,103 +85,124 @@ Partners partners_of(const CollOptions& options, uint32_t ranks, uint32_t rank) 
   return {circle[(place + 1) % ranks], circle[(place + ranks - 1) % ranks]};
 }
 
-void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
-  app.add_option("operation", words.collective,
+void add_call_options(CLI::App& app, CollOptions& o, RawCollOptions& raw) {
+  app.add_option("operation", raw.collective,
                  "all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all, "
                  "all_gather_v, reduce_scatter_v, all_to_all_v, sendrecv (each rank to the next), "
                  "permute (each to a random one, by --seed), barrier, dispatch, combine");
   app.add_option(
-      "--type", words.type,
+      "--type", raw.type,
       "uint8, int8, uint16, int16, uint32, int32, uint64, int64, fp16, bf16, fp32, fp64, "
       "fp8_e4m3, fp8_e5m2, and blocks of 32 values: mxfp8_e4m3, mxfp8_e5m2");
   app.add_option_function<std::string>(
          "--op",
-         [&words](const std::string& word) {
+         [&raw](const std::string& word) {
            const bool operation = !!parse_operation(word);
-           (operation ? words.collective : words.op) = word;
+           (operation ? raw.collective : raw.op) = word;
          },
          "Reduction: sum, prod, min, max, avg; or the operation, as above")
-      ->default_str(words.op);
+      ->default_str(raw.op);
   app.add_option("--root", o.root, "Root rank of broadcast and reduce");
-  app.add_option("--algorithm", o.algorithm, "Its name: ring, tree ... (default: chosen by size)");
-  app.add_option("-r,--ranks", o.ranks,
-                 "Processes of this host (default: 2, explain 4, or as a launcher says)");
+  app.add_option("--algorithm", o.algorithm,
+                 "Algorithm, as explain lists them: ring, direct ... (default: chosen by size)");
+  app.add_option(
+      "-r,--ranks", o.ranks,
+      "Processes to start on this host (default: the launcher's number; without one 2, explain 4)");
 }
 
 void add_choice_options(CLI::App& app, CollOptions& o) {
-  app.add_option("--seed", o.seed, "Seed of the random data, and of what goes where");
-  app.add_option("--experts", o.experts_per_rank, "dispatch, combine: experts of each rank")
+  app.add_option("--seed", o.seed,
+                 "Seed of the random data, of permute and of the choice of experts");
+  app.add_option("--experts", o.experts_per_rank, "dispatch, combine: experts per rank")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--choices", o.choices, "So many different experts each token goes to")
+  app.add_option("--choices", o.choices, "dispatch, combine: experts per token (top-k)")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--width", o.width, "Elements of a token; sizes are of all rows to experts")
+  app.add_option("--width", o.width,
+                 "dispatch, combine: elements per token; sizes are of all rows that go to experts")
       ->check(CLI::Range(1, 1 << 24));
 }
 
-void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
+namespace {
+
+void add_file_options(CLI::App& app, CollOptions& o) {
+  app.add_option("--report-to-json-file", o.files.json, "Write all figures to this file as JSON");
+  app.add_option("--trace", o.files.trace,
+                 "Write the last 256 operations and 4,096 pieces of every rank to this file, for "
+                 "ui.perfetto.dev; if an operation fails, rank R writes its own to FILE.R");
+  app.add_option("--dump", o.communicator.dump,
+                 "Write the flight record of rank R of communicator N to FILE.N.R, at the end or "
+                 "on a failure, for weft_coll merge; the first communicator is 0");
+  app.add_option("--prometheus", o.files.prometheus,
+                 "Write the totals of rank R to FILE.R at the end, as Prometheus metrics");
+}
+
+void add_fault_options(CLI::App& app, InjectedFaults& faults) {
+  app.add_option("--kill", faults.kill,
+                 "Fault injection: this rank kills itself during the second size");
+  app.add_option("--late", faults.late,
+                 "Fault injection: this rank enters each measured call late");
+  app.add_option("--late-by", faults.late_us, "How late, in microseconds")
+      ->check(CLI::Range(0, 10'000'000));
+}
+
+}  // namespace
+
+void add_run_options(CLI::App& app, CollOptions& o, RawCollOptions& raw) {
   add_choice_options(app, o);
   app.add_option("-d,--device", o.communicator.device,
                  "Device string, like roce+shm:job (default: WEFT_DEVICE, or roce+udp:lo)");
-  app.add_option("-b,--minbytes", words.min_bytes,
-                 "Smallest size of the larger buffer: 8, 64K, 1M");
-  app.add_option("-e,--maxbytes", words.max_bytes, "Largest size");
+  app.add_option("-b,--minbytes", raw.min_bytes, "Smallest size of the larger buffer: 8, 64K, 1M");
+  app.add_option("-e,--maxbytes", raw.max_bytes, "Largest size");
   app.add_option("-f,--stepfactor", o.factor, "Sizes grow by this factor")
       ->check(CLI::Range(2, 1024));
   app.add_option("-n,--iters", o.iterations, "Measured calls of each size")
       ->check(CLI::Range(1, 1'000'000));
-  app.add_option("-w,--warmup_iters", o.warmup, "Calls of each size before")
+  app.add_option("-w,--warmup_iters", o.warmup, "Calls of each size before the measured ones")
       ->check(CLI::Range(0, 1'000'000));
-  app.add_option("-c,--check", words.check, "random: compare every result; none: do not");
+  app.add_option("-c,--check", raw.check,
+                 "random: one more call per size whose every element is compared; none: no check");
   app.add_option("--stats", o.stats, "Further columns: p50 p99")
       ->check(CLI::IsMember({"p50", "p99"}))
       ->default_str("");
   app.add_flag("--discover", o.discover, "all_to_all_v: receivers do not know the counts before");
   app.add_flag("--show-algorithm", o.show_algorithm, "A column with the algorithm");
-  app.add_option("--report-to-json-file", o.json_file, "Write all figures there");
-  app.add_option("--trace", o.trace_file,
-                 "Write the last 256 operations and 4,096 pieces of every rank there, for "
-                 "ui.perfetto.dev; if an operation fails, those of rank R to FILE.R");
-  app.add_option(
-      "--dump", o.communicator.dump,
-      "Write what rank R of communicator N did to FILE.N.R, at the end or when it fails, "
-      "for weft_coll merge; the first communicator is 0");
-  app.add_option("--prometheus", o.prometheus_file, "Write totals of rank R to FILE.R at the end");
-  app.add_option("--numerics", words.numerics,
-                 "fast: no promise; run: the same bits in every run; any: whatever the size and "
-                 "algorithm");
-  app.add_option("--limit", o.limit_s, "Seconds after which an operation fails");
-  app.add_option("--kill", o.kill,
-                 "This rank kills itself during the second size: a demonstration");
-  app.add_option("--late", o.late, "This rank comes to each measured call late: a demonstration");
-  app.add_option("--late-by", o.late_us, "By so many microseconds")
-      ->check(CLI::Range(0, 10'000'000));
+  add_file_options(app, o);
+  app.add_option("--numerics", raw.numerics,
+                 "Reproducible sums: fast: no promise; run: the same bits in every run; any: also "
+                 "whatever the size and algorithm");
+  app.add_option("--limit", o.limit_s, "Timeout of an operation, in seconds");
+  add_fault_options(app, o.faults);
   app.add_option(
       "--store", o.store,
-      "Where ranks meet: file:DIRECTORY or tcp:HOST:PORT (default: a new folder, or as the "
-      "launcher says)");
-  app.add_option("--network", o.communicator.topology,
-                 "Choose algorithms by what they take on this topology (as of sim), one chip for "
-                 "each rank (default: by size)");
-  app.add_flag("--learn", o.learn,
-               "With --network: call every algorithm at every size first, learn from that, then "
-               "measure what is chosen beside what is predicted");
+      "Rendezvous of the ranks: file:DIRECTORY or tcp:HOST:PORT (default: WEFT_STORE, the "
+      "launcher's address, or a new folder)");
   app.add_option(
-         "--patience", o.patience_ms,
-         "Milliseconds after which a silent rank is dead; long, since the machine may be busy")
+      "--network", o.communicator.topology,
+      "Choose algorithms by their predicted time on this topology (as for sim), one chip per "
+      "rank (default: by size)");
+  app.add_flag(
+      "--learn", o.learn,
+      "With --network: call every algorithm at every size first, correct the predictions by the "
+      "measured times, then measure the chosen algorithms");
+  app.add_option("--patience", o.patience_ms,
+                 "Dead peer timeout: milliseconds after which a silent rank counts as dead")
       ->check(CLI::Range(10, 600'000));
   app.add_option("--class", o.traffic_class,
-                 "Traffic class of the calls: 0 goes first, 3 last (default: 2)")
+                 "Traffic class of the measured calls: 0 (highest priority) to 3 (default: 2)")
       ->check(CLI::Range(0, 3));
   app.add_option(
-      "--beside", words.beside,
-      "While bulk all-reduces of so many bytes, as in 8M, run in another class; 0: none");
-  app.add_option("--beside-class", o.beside_class, "The class of those")->check(CLI::Range(0, 3));
-  app.add_option("--every", o.every_us,
-                 "Microseconds from call to call, on one host, with progress in between; what a "
-                 "call begins later than that counts as its time")
+      "--background,--beside", raw.background,
+      "Run all-reduces of this size, like 8M, in another class during the measurement; 0: none");
+  app.add_option("--background-class,--beside-class", o.background.traffic_class,
+                 "Traffic class of the background all-reduces")
+      ->check(CLI::Range(0, 3));
+  app.add_option(
+         "--every", o.every_us,
+         "Interval of calls in microseconds, on one host, with progress in between; a late start "
+         "counts as time of the call; 0: back to back")
       ->check(CLI::Range(0, 1'000'000));
   app.add_option("--slots", o.communicator.slots, "Pieces in flight to each peer");
-  app.add_option("--slot-bytes", o.communicator.slot_bytes, "Bytes of a piece");
+  app.add_option("--slot-bytes", o.communicator.slot_bytes, "Bytes per piece");
 }
 
 Result<uint64_t> parse_bytes(const std::string& text) {
@@ -198,47 +218,51 @@ Result<uint64_t> parse_bytes(const std::string& text) {
   return Error{Code::invalid_argument, "'" + text + "' is no size: write 64, 64K, 1M or 1G"};
 }
 
-Result<void> finish_options(CollOptions& o, const CollWords& words) {
-  Result<Collective> collective = parse_operation(words.collective);
+Result<void> finish_options(CollOptions& o, const RawCollOptions& raw) {
+  Result<Collective> collective = parse_operation(raw.collective);
   if (!collective) return collective.error();
-  Result<DataType> type = parse_word(words.type, DataType::mxfp8_e5m2, "type");
+  Result<DataType> type = parse_name(raw.type, DataType::mxfp8_e5m2, "type");
   if (!type) return type.error();
-  Result<ReduceOp> op = parse_word(words.op, ReduceOp::avg, "reduction");
+  Result<ReduceOp> op = parse_name(raw.op, ReduceOp::avg, "reduction");
   if (!op) return op.error();
-  Result<uint64_t> low = parse_bytes(words.min_bytes), high = parse_bytes(words.max_bytes);
+  Result<uint64_t> low = parse_bytes(raw.min_bytes), high = parse_bytes(raw.max_bytes);
   if (!low) return low.error();
   if (!high) return high.error();
-  if (words.check != "random" && words.check != "none" && words.check != "0" && words.check != "1")
+  if (raw.check != "random" && raw.check != "none" && raw.check != "0" && raw.check != "1")
     return Error{Code::invalid_argument, "--check takes random or none"};
-  Result<Numerics> numerics = parse_word(words.numerics, Numerics::any, "promise of bits");
+  Result<Numerics> numerics = parse_name(raw.numerics, Numerics::any, "promise of bits");
   if (!numerics) return numerics.error();
-  Result<uint64_t> beside = parse_bytes(words.beside);
-  if (!beside) return beside.error();
-  o.beside_bytes = *beside;
+  Result<uint64_t> background = parse_bytes(raw.background);
+  if (!background) return background.error();
+  o.background.bytes = *background;
   const uint32_t usual = o.communicator.traffic_class;
   if (o.traffic_class) o.communicator.more_classes.push_back(*o.traffic_class);
-  if (o.beside_bytes > 0) {
-    o.communicator.more_classes.push_back(o.beside_class);
-    if (o.beside_class == usual || o.beside_class == o.traffic_class)
-      return Error{Code::invalid_argument,
-                   "--beside-class: the calls beside need a class of their own, not 2 or --class"};
+  if (o.background.bytes > 0) {
+    o.communicator.more_classes.push_back(o.background.traffic_class);
+    if (o.background.traffic_class == usual || o.background.traffic_class == o.traffic_class)
+      return Error{
+          Code::invalid_argument,
+          "--background-class " + std::to_string(o.background.traffic_class) +
+              " is also the class of the measured calls (--class, or 2): choose another one"};
   }
   if (o.learn && o.communicator.topology.empty())
-    return Error{Code::invalid_argument, "--learn corrects predictions: give it a --network"};
+    return Error{Code::invalid_argument,
+                 "--learn corrects predictions, which need a topology: add --network NAME"};
   if (!has_schedules(*collective) && !o.algorithm.empty())
-    return Error{Code::invalid_argument, words.collective + " has no choice of algorithms"};
+    return Error{Code::invalid_argument,
+                 raw.collective + " has a single algorithm: leave out --algorithm"};
   o.collective = *collective;
-  o.permute = words.collective == kPermute;
+  o.permute = raw.collective == kPermute;
   o.type = *type;
   o.op = *op;
   o.min_bytes = *low;
   o.max_bytes = std::max(*low, *high);
   if (o.collective == Collective::barrier) o.min_bytes = o.max_bytes = 0;
-  if (is_of_experts(o.collective) && o.min_bytes > 0) {  // less than a token is nothing
+  if (uses_experts(o.collective) && o.min_bytes > 0) {  // at least one token
     o.min_bytes = std::max(o.min_bytes, token_bytes(o));
     o.max_bytes = std::max(o.min_bytes, o.max_bytes);
   }
-  o.check = words.check == "random" || words.check == "1";
+  o.check = raw.check == "random" || raw.check == "1";
   o.communicator.numerics = *numerics;
   o.communicator.patience = Duration::from_ms(o.patience_ms);
   o.communicator.limit = Duration::from_ms(static_cast<int64_t>(o.limit_s * 1000));
@@ -246,12 +270,12 @@ Result<void> finish_options(CollOptions& o, const CollWords& words) {
 }
 
 uint64_t count_for(const CollOptions& options, uint32_t ranks, uint64_t bytes) {
-  if (is_of_experts(options.collective)) return bytes / token_bytes(options);
+  if (uses_experts(options.collective)) return bytes / token_bytes(options);
   return bytes / size_of(options.type) / (is_per_rank(options.collective) ? ranks : 1);
 }
 
 uint64_t bytes_for(const CollOptions& options, uint32_t ranks, uint64_t count) {
-  if (is_of_experts(options.collective)) return count * token_bytes(options);
+  if (uses_experts(options.collective)) return count * token_bytes(options);
   return count * size_of(options.type) * (is_per_rank(options.collective) ? ranks : 1);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The command line of weft_coll: nccl-tests' and nccom-test's options where they have one.
+// The command line of weft_coll: the options of nccl-tests and nccom-test where they exist.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,6 +10,24 @@
 #include "weft/collective.hpp"
 
 namespace weft::bench {
+
+// Output files; empty: not written.
+struct CollFiles {
+  std::string json;
+  std::string trace;  // Chrome trace of all ranks
+  std::string prometheus;
+};
+
+// All-reduces that run during the measurement; bytes 0: none.
+struct BackgroundOptions {
+  uint64_t bytes = 0;
+  uint32_t traffic_class = 3;
+};
+
+struct InjectedFaults {
+  std::optional<uint32_t> kill, late;  // ranks
+  uint32_t late_us = 10'000;
+};
 
 struct CollOptions {
   Collective collective = Collective::all_reduce;
@@ -22,69 +40,61 @@ struct CollOptions {
   bool check = true;
   uint64_t seed = 1;
   std::string algorithm;
-  bool permute = false;   // exchange: each rank with random ones; else with those beside it
-  bool discover = false;  // all_to_all_v: who receives does not know the counts
-  // dispatch and combine: experts of a rank, experts that a token goes to, elements of a token.
+  bool permute = false;   // exchange: with random partners instead of neighbours
+  bool discover = false;  // all_to_all_v: receivers do not know the counts
+  // dispatch and combine: experts per rank, experts per token, elements per token.
   uint32_t experts_per_rank = 4, choices = 4, width = 1024;
   bool show_algorithm = false;
-  bool learn = false;              // measure all algorithms first, and choose and predict by that
+  bool learn = false;              // measure all algorithms first, and correct predictions by that
   std::vector<std::string> stats;  // "p50", "p99"
-  std::string json_file;
-  std::string trace_file;  // Chrome trace of all ranks
-  std::string prometheus_file;
-  double limit_s = 30;  // for each operation
+  CollFiles files;
+  double limit_s = 30;  // timeout of each operation
   int64_t patience_ms = 2000;
-  // The traffic class of the calls; and bytes and class of bulk calls beside them, if any.
-  std::optional<uint32_t> traffic_class;
-  uint64_t beside_bytes = 0;
-  uint32_t beside_class = 3;
-  uint32_t every_us = 0;  // from call to call; 0: one begins when the one before is done
-  // For demonstrations: a rank that dies in the middle, and one that is late.
-  std::optional<uint32_t> kill, late;
-  uint32_t late_us = 10'000;
-
-  // How the ranks come to be.
-  std::optional<uint32_t> ranks;  // so many processes of this host, or as the environment says
+  std::optional<uint32_t> traffic_class;  // of the measured calls
+  BackgroundOptions background;
+  uint32_t every_us = 0;  // interval of calls; 0: back to back
+  InjectedFaults faults;
+  std::optional<uint32_t> ranks;  // processes to start on this host; unset: from the environment
   std::string store;
   CommunicatorOptions communicator;
 };
 
-// Words of the command line, which the options below are parsed into.
-struct CollWords {
+// Option values as text, before finish_options().
+struct RawCollOptions {
   std::string collective = "all_reduce", type = "fp32", op = "sum", check = "random",
-              numerics = "run", min_bytes = "8", max_bytes = "64M", beside = "0";
+              numerics = "run", min_bytes = "8", max_bytes = "64M", background = "0";
 };
 
-void add_call_options(CLI::App& app, CollOptions& options, CollWords& words);
-// What goes where: the seed, and of dispatch and combine experts and tokens.
+void add_call_options(CLI::App& app, CollOptions& options, RawCollOptions& raw);
+// The seed, and experts and tokens of dispatch and combine.
 void add_choice_options(CLI::App& app, CollOptions& options);
-void add_run_options(CLI::App& app, CollOptions& options, CollWords& words);
-// Errors: invalid_argument, with the words that there are.
-Result<void> finish_options(CollOptions& options, const CollWords& words);
+void add_run_options(CLI::App& app, CollOptions& options, RawCollOptions& raw);
+// Errors: invalid_argument; the message lists the known names.
+Result<void> finish_options(CollOptions& options, const RawCollOptions& raw);
 
-// As it is called on the command line.
+// The operation's name on the command line.
 std::string operation_name(const CollOptions& options);
-// exchange: whom a rank sends to and receives from; with one rank that one, else another.
+// exchange: the ranks that a rank sends to and receives from; itself if there is one rank only.
 struct Partners {
   uint32_t target = 0, source = 0;
 };
 Partners partners_of(const CollOptions& options, uint32_t ranks, uint32_t rank);
 bool has_root(Collective collective);
 bool has_in_place(Collective collective);
-bool is_of_experts(Collective collective);  // dispatch, combine
-// False of exchange and barrier, which choose nothing.
+bool uses_experts(Collective collective);  // dispatch, combine
+// False for exchange and barrier, which have no algorithms to choose from.
 bool has_schedules(Collective collective);
 
 // 64, 64K, 64KiB, 1M, 1G: binary units. Errors: invalid_argument.
 Result<uint64_t> parse_bytes(const std::string& text);
-// Whether `count` elements per rank make up a buffer of ranks * count.
+// True if the larger buffer has `count` elements per rank.
 bool is_per_rank(Collective collective);
-// Elements as the call counts them, for buffers of (at most) so many bytes: the larger buffer. Of
-// dispatch and combine the tokens of a rank, and the bytes of all rows that go to experts.
+// The call's count for a larger buffer of at most `bytes`. dispatch and combine: tokens per rank,
+// for `bytes` of all rows that go to experts.
 uint64_t count_for(const CollOptions& options, uint32_t ranks, uint64_t bytes);
 // The larger buffer's size for this count.
 uint64_t bytes_for(const CollOptions& options, uint32_t ranks, uint64_t count);
-// What algorithm bandwidth is multiplied with to get what a link carries.
+// Bus bandwidth / algorithm bandwidth, as nccl-tests define them.
 double bus_factor(Collective collective, uint32_t ranks);
 
 }  // namespace weft::bench

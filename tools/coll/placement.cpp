@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranks from the environment, or as children.
+// Ranks from the environment, or as child processes.
 #include "tools/coll/placement.hpp"
 
 #include <signal.h>
@@ -17,8 +17,8 @@ namespace {
 struct Launcher {
   const char* rank;
   const char* ranks;
-  const char* local;  // of these on this host; or the hosts of the job, if that is said instead
-  const char* job;    // names the job on one host; none: nothing does
+  const char* local;  // ranks on this host; Slurm: hosts of the job
+  const char* job;    // job identifier; nullptr: none
 };
 constexpr Launcher kLaunchers[] = {
     {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
@@ -39,8 +39,8 @@ bool is_on_one_host(const Launcher& launcher) {
   return variable(launcher.local) == (is_slurm(launcher) ? "1" : variable(launcher.ranks));
 }
 
-// MASTER_PORT itself is torchrun's: the next one is ours.
-std::string beside_master() {
+// torchrun uses MASTER_PORT itself, so the store gets the next port.
+std::string store_next_to_master() {
   std::string host = variable("MASTER_ADDR");
   const std::string port = variable("MASTER_PORT");
   if (host.empty() || port.empty()) return "";
@@ -48,8 +48,9 @@ std::string beside_master() {
   return "tcp:" + host + ":" + std::to_string(std::atoi(port.c_str()) + 1);
 }
 
-// Empty if the ranks have no common file system that we know of, or no name for it.
-std::string directory_of_job(const Launcher& launcher) {
+// A directory for the job's store; empty if the ranks may be on several hosts or the job has no
+// name.
+std::string job_directory(const Launcher& launcher) {
   std::string job = variable(launcher.job);
   if (job.empty() || !is_on_one_host(launcher)) return "";
   if (is_slurm(launcher)) job += "-" + variable("SLURM_STEP_ID");
@@ -64,9 +65,9 @@ Placement place(const CollOptions& options, const Launcher& launcher) {
                       options.store,
                       {}};
   if (placement.store.empty()) placement.store = variable("WEFT_STORE");
-  if (placement.store.empty()) placement.store = beside_master();
+  if (placement.store.empty()) placement.store = store_next_to_master();
   if (!placement.store.empty()) return placement;
-  placement.directory = directory_of_job(launcher);
+  placement.directory = job_directory(launcher);
   if (!placement.directory.empty()) placement.store = "file:" + placement.directory;
   return placement;
 }
@@ -80,17 +81,18 @@ Result<std::optional<Placement>> placement_from_environment(const CollOptions& o
     if (rank.empty() || ranks.empty()) continue;
     const Placement placement = place(options, launcher);
     if (placement.store.empty() && placement.ranks > 1)
-      return Error{Code::invalid_argument,
-                   std::string(launcher.rank) + " is set, but not where the ranks meet" +
-                       (is_on_one_host(launcher) ? "" : ", who may be on several hosts") +
-                       ": give all of them the same --store tcp:HOST:PORT (of rank 0, which serves "
-                       "it), or --store file:DIRECTORY that all share"};
+      return Error{
+          Code::invalid_argument,
+          std::string(launcher.rank) + " is set, but no store where the ranks meet" +
+              (is_on_one_host(launcher) ? "" : ", and the ranks may be on several hosts") +
+              ": give all ranks the same --store tcp:HOST:PORT (HOST: rank 0's, which serves "
+              "it), or --store file:DIRECTORY on a shared file system"};
     return std::optional(placement);
   }
   return std::optional<Placement>();
 }
 
-int run_placed(const Placement& placement, const std::function<int(const Placement&)>& body) {
+int run_rank(const Placement& placement, const std::function<int(const Placement&)>& body) {
   const int code = body(placement);
   std::error_code not_there;
   if (!placement.directory.empty()) std::filesystem::remove_all(placement.directory, not_there);
@@ -101,7 +103,7 @@ int run_local_ranks(const CollOptions& options, const std::function<int(const Pl
   const uint32_t ranks = options.ranks.value_or(2);
   std::string directory = std::filesystem::temp_directory_path().string() + "/weft-coll-XXXXXX";
   if (options.store.empty() && mkdtemp(directory.data()) == nullptr) {
-    std::perror("weft_coll: cannot make a directory for the ranks to meet in");
+    std::perror("weft_coll: cannot create a directory for the store");
     return 1;
   }
   const std::string store = options.store.empty() ? "file:" + directory : options.store;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Inputs and golden results, computed plainly on this processor.
+// Inputs and expected results, computed element by element.
 #include "tools/coll/reference.hpp"
 
 #include <cmath>
@@ -35,8 +35,7 @@ double reduced(const CollOptions& o, uint32_t ranks, uint64_t i) {
   return static_cast<float>(value) / static_cast<float>(ranks);
 }
 
-// What element i of an output is, where it is not moved from one rank: all of these are reductions,
-// but for broadcast.
+// Expected element i of the output of a reduction or a broadcast.
 double computed(const CollOptions& o, const collective::Shape& shape, uint32_t rank, uint64_t i) {
   if (o.collective == Collective::broadcast) return element(o, o.root, i);
   const bool scattered = collective::scatters(o.collective);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Data whose collectives are known: element i of a rank is a small integer made from the seed, so
-// sums, products and averages are exact in every type, and a single wrong bit shows.
+// Test data with known results: element i of a rank is a small integer derived from the seed, so
+// sums, products and averages are exact in every type, and every wrong bit is detected.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ namespace weft::bench {
 
 // Element i of a rank's data.
 double element(const CollOptions& options, uint32_t rank, uint64_t i);
-// Writes an element; and compares one.
+// encode() writes an element, is_value() compares one.
 void encode(DataType type, double value, std::byte* at);
 bool is_value(DataType type, double value, const std::byte* at);
 
-// The shape of a call of `count`. In the _v forms `count` is the mean of the blocks, which have
-// from none to twice as many elements; each rank has as many in all.
+// The shape of a call of `count`. In the _v forms `count` is the mean block size; blocks have 0 to
+// 2 * count elements, and every rank the same total.
 collective::Shape shape_of(const CollOptions& options, uint32_t ranks, uint64_t count);
 
 void fill_input(const CollOptions& options, uint32_t ranks, uint32_t rank, uint64_t count,

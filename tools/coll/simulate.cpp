@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every algorithm that fits, over the flow model or packet by packet; time, bound, and the link
-// that had most to carry.
+// Runs every applicable algorithm in the flow model or the packet model; prints time, lower bound
+// and the busiest link.
 #include "tools/coll/simulate.hpp"
 
 #include <algorithm>
@@ -26,10 +26,11 @@ using collective::Bound;
 using collective::Prediction;
 using collective::Topology;
 
-constexpr uint32_t kMostInPackets = 2048;    // chips
-constexpr uint32_t kMostOfExperts = 1024;    // chips: every two have sizes of their own
-constexpr uint64_t kMostSizes = 1 << 26;     // of those: some 0.5 GB
-constexpr uint64_t kMostSteps = 32'000'000;  // a few GB of programs, where ranks differ
+constexpr uint32_t kMaxPacketChips = 2048;    // chips
+constexpr uint32_t kMaxExpertChips = 1024;    // chips: every pair has its own block size
+constexpr uint64_t kMaxBlockSizes = 1 << 26;  // some 0.5 GB
+constexpr uint64_t kMaxSteps =
+    32'000'000;  // a few GB of programs, unless the schedule is symmetric
 
 struct Outcome {
   const Algorithm* algorithm = nullptr;
@@ -52,7 +53,7 @@ std::string busiest_link(const Topology& topology, const Prediction& prediction)
   return text;
 }
 
-// Of a time and its bound, if there is one.
+// Time / lower bound, if there is one.
 std::string ratio(double seconds, double bound_seconds) {
   if (bound_seconds == 0) return "-";
   char text[32];
@@ -60,7 +61,7 @@ std::string ratio(double seconds, double bound_seconds) {
   return text;
 }
 
-// Lines by their names, points in the order of sizes.
+// Plot lines by name, with points in the order of sizes.
 using Plot = std::map<std::string, Line>;
 
 class Simulation {
@@ -70,7 +71,7 @@ class Simulation {
 
   void print_head() {
     uint64_t hops = 0, most = 0;
-    const std::vector<uint32_t>& distance = routes_.distances_to(0);  // as far as from it
+    const std::vector<uint32_t>& distance = routes_.distances_to(0);  // distances are symmetric
     for (uint32_t chip = 1; chip < topology_.chips; ++chip) {
       hops += distance[chip] - 1;
       most = std::max<uint64_t>(most, distance[chip] - 1);
@@ -86,9 +87,9 @@ class Simulation {
                 "ratio", "bound by", "busiest link");
   }
 
-  // False if the model is wrong.
+  // Returns false if a time is below its bound: the model is wrong.
   bool run(uint64_t bytes, const std::string& size, bool best_only) {
-    if (is_of_experts(options_.collective))
+    if (uses_experts(options_.collective))
       experts_ = shape_of_experts(options_, topology_, count_for(options_, topology_.chips, bytes));
     std::vector<Outcome> outcomes;
     for (const Algorithm& algorithm : collective::algorithms()) {
@@ -96,7 +97,7 @@ class Simulation {
       if (algorithm.collective != options_.collective || !fits) continue;
       if (!options_.algorithm.empty() && algorithm.name != options_.algorithm) continue;
       const uint64_t steps = steps_of(algorithm, bytes);
-      if (steps <= kMostSteps)
+      if (steps <= kMaxSteps)
         outcomes.push_back(predict_one(algorithm, bytes));
       else
         std::printf("%10s  %-18s left out: %lu steps\n", size.c_str(),
@@ -116,26 +117,26 @@ class Simulation {
                   bound.cut.c_str(), outcome.bottleneck.c_str());
       sound &= outcome.seconds >= bound.seconds * (1 - 1e-6);
     }
-    if (!sound) std::printf("# a prediction beats its bound: the model is wrong\n");
+    if (!sound) std::printf("# a prediction is below its lower bound: the model is wrong\n");
     return sound && !outcomes.empty();
   }
 
  private:
   Bound bound_of(uint64_t bytes) const {
     const uint64_t count = count_for(options_, topology_.chips, bytes);
-    if (is_of_experts(options_.collective)) return bound_of_experts(options_, topology_, count);
+    if (uses_experts(options_.collective)) return bound_of_experts(options_, topology_, count);
     const double whole = static_cast<double>(bytes_for(options_, topology_.chips, count));
     return lower_bound(options_.collective, whole, topology_);
   }
 
-  // Of all chips, if they have as many as the first one.
+  // The total of all chips, if each has as many steps as the first one.
   uint64_t steps_of(const Algorithm& algorithm, uint64_t bytes) const {
     return program_of(algorithm, shape_of_call(algorithm, bytes), 0).steps.size() *
            uint64_t{topology_.chips};
   }
 
   collective::Shape shape_of_call(const Algorithm& algorithm, uint64_t bytes) const {
-    if (is_of_experts(options_.collective)) return experts_;
+    if (uses_experts(options_.collective)) return experts_;
     const collective::Arithmetic arithmetic = collective::arithmetic_of(options_.type, options_.op);
     const bool reduces = collective::reduces(options_.collective);
     collective::Shape shape{.collective = options_.collective,
@@ -157,7 +158,7 @@ class Simulation {
     Prediction prediction = predict_call(algorithm, shape, element, accumulator);
     if (options_.collective == Collective::combine && algorithm.traits.by_rack &&
         topology_.racks > 1)
-      follow(prediction, sums_across(shape), accumulator);
+      add_rack_sums(prediction, rack_sums_shape(shape), accumulator);
     return {&algorithm, prediction.seconds, busiest_link(topology_, prediction)};
   }
 
@@ -172,8 +173,8 @@ class Simulation {
     return {outcome.seconds[0], outcome.link_bytes};
   }
 
-  // When the rows inside racks are there, their sums cross in a call of their own.
-  void follow(Prediction& inside, const collective::Shape& across, double accumulator) {
+  // After the combine inside racks a second call sends the sums across racks.
+  void add_rack_sums(Prediction& inside, const collective::Shape& across, double accumulator) {
     const Algorithm& direct =
         **collective::find_algorithm("direct", across.collective, across.ranks);
     const Prediction sums = predict_call(direct, across, accumulator, accumulator);
@@ -197,7 +198,7 @@ class Simulation {
   bool packets_;
   Plot& plot_;
   collective::Routes routes_;
-  collective::Shape experts_;  // dispatch, combine: of the size that is looked at
+  collective::Shape experts_;  // dispatch, combine: shape of the current size
 };
 
 Result<void> write_plot(const CollOptions& options, const Plot& plot, const std::string& path) {
@@ -221,7 +222,7 @@ int complain(const Error& error) {
 }  // namespace
 
 int simulate(const CollOptions& options, const SimulateOptions& simulated) {
-  const bool of_experts = is_of_experts(options.collective);
+  const bool of_experts = uses_experts(options.collective);
   if ((collective::has_blocks(options.collective) && !of_experts) ||
       !has_schedules(options.collective))
     return complain({Code::not_supported, "sim has no bound for " + operation_name(options) +
@@ -257,18 +258,19 @@ int simulate(const CollOptions& options, const SimulateOptions& simulated) {
       return complain({Code::invalid_argument,
                        "--root " + std::to_string(options.root) + ": " + topology->name + " has " +
                            std::to_string(topology->chips) + " chips, from 0 on"});
-    if (simulated.packets && topology->chips > kMostInPackets)
+    if (simulated.packets && topology->chips > kMaxPacketChips)
       return complain({Code::not_supported, "--packets is for up to " +
-                                                std::to_string(kMostInPackets) +
+                                                std::to_string(kMaxPacketChips) +
                                                 " chips; leave it out for flows"});
-    if (of_experts && topology->chips > kMostOfExperts)
+    if (of_experts && topology->chips > kMaxExpertChips)
       return complain({Code::not_supported, "dispatch and combine are for up to " +
-                                                std::to_string(kMostOfExperts) + " chips"});
+                                                std::to_string(kMaxExpertChips) + " chips"});
     if (of_experts &&
-        uint64_t{topology->chips} * topology->chips * options.experts_per_rank > kMostSizes)
+        uint64_t{topology->chips} * topology->chips * options.experts_per_rank > kMaxBlockSizes)
       return complain({Code::not_supported,
-                       "so many experts on so many chips take too much memory: fewer --experts"});
-    if (const Result<void> enough = enough_experts(options, topology->chips); of_experts && !enough)
+                       "--experts times the square of the chips exceeds the memory limit: use "
+                       "fewer --experts"});
+    if (const Result<void> enough = check_experts(options, topology->chips); of_experts && !enough)
       return complain(enough.error());
     Simulation simulation(options, *topology, simulated.packets, plot);
     simulation.print_head();

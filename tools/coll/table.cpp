@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What weft_coll prints: nccl-tests' columns, and the same figures as JSON.
+// Prints nccl-tests' columns, and writes the same figures as JSON.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -45,7 +45,7 @@ void print_titles(const CollOptions& options) {
   std::printf(" %6s", "#wrong");
 }
 
-// As nccl-tests say them where there is none.
+// nccl-tests' placeholders for calls without an operator or root.
 std::string reduction_name(const CollOptions& options) {
   const bool reduces =
       collective::reduces(options.collective) && options.collective != Collective::barrier;
@@ -65,7 +65,8 @@ nlohmann::json json_of(const CollOptions& options, uint32_t ranks, const CollRow
                          {"algbw_GBps", bandwidth},
                          {"busbw_GBps", bandwidth * bus_factor(options.collective, ranks)},
                          {"algorithm", figure.algorithm}};
-  if (figure.beside_gbps) json["beside_GBps"] = *figure.beside_gbps;
+  if (figure.background_gbps)  // "beside_GBps" is the former name
+    json["background_GBps"] = json["beside_GBps"] = *figure.background_gbps;
   if (figure.predicted_us > 0) json["predicted_us"] = figure.predicted_us;
   if (options.check) json["wrong"] = figure.wrong;
   return json;
@@ -78,7 +79,7 @@ void print_coll_head(const CollOptions& options, const Placement& placement,
   std::printf("# weft_coll %s: %u ranks, %s, %u calls after %u\n", operation_name(options).c_str(),
               placement.ranks, device.empty() ? "default device" : device.c_str(),
               options.iterations, options.warmup);
-  const bool of_experts = is_of_experts(options.collective);
+  const bool of_experts = uses_experts(options.collective);
   if (of_experts)
     std::printf("# %u experts on each rank, %u for each token, of %u elements\n",
                 options.experts_per_rank, options.choices, options.width);
@@ -106,7 +107,7 @@ void print_coll_row(const CollOptions& options, uint32_t ranks, const CollRow& r
 
 namespace {
 
-// Of the medians, by what was predicted.
+// Relative error of the median times, relative to the prediction.
 void print_error(const std::vector<CollRow>& rows) {
   std::vector<double> errors;
   for (const CollRow& row : rows)
@@ -126,10 +127,11 @@ void print_coll_foot(const CollOptions& options, uint32_t ranks, const std::vect
   uint64_t wrong = 0;
   for (const CollRow& row : rows)
     for (const CollFigure* const figure : {&row.out_of_place, &row.in_place}) {
-      if (figure->algorithm.empty()) continue;  // there is no such form
-      if (figure->beside_gbps)
-        std::printf("# Beside these calls, %s: %.3f GB/s\n",
-                    figure == &row.in_place ? "in place" : "out of place", *figure->beside_gbps);
+      if (figure->algorithm.empty()) continue;  // the operation has no in-place form
+      if (figure->background_gbps)
+        std::printf("# Background calls, %s: %.3f GB/s\n",
+                    figure == &row.in_place ? "in place" : "out of place",
+                    *figure->background_gbps);
       sum += algorithm_bandwidth(row, *figure);
       wrong += figure->wrong;
       ++figures;
@@ -150,7 +152,7 @@ Result<void> write_coll_json(const CollOptions& options, uint32_t ranks,
                          {"device", options.communicator.device}, {"type", name(options.type)},
                          {"iterations", options.iterations},      {"warmup", options.warmup},
                          {"results", nlohmann::json::array()}};
-  if (is_of_experts(options.collective))
+  if (uses_experts(options.collective))
     json.update({{"experts", options.experts_per_rank},
                  {"choices", options.choices},
                  {"width", options.width}});
@@ -164,10 +166,10 @@ Result<void> write_coll_json(const CollOptions& options, uint32_t ranks,
     if (!row.in_place.algorithm.empty())
       json["results"].back()["in_place"] = json_of(options, ranks, row, row.in_place);
   }
-  std::ofstream file(options.json_file);
+  std::ofstream file(options.files.json);
   file << json.dump(2) << "\n";
   if (file) return {};
-  return Error{Code::io_error, "cannot write " + options.json_file};
+  return Error{Code::io_error, "cannot write " + options.files.json};
 }
 
 }  // namespace weft::bench

@@ -47,8 +47,8 @@ Result<void> write_own_records(const Communicator& group, const CollOptions& opt
   if (!options.communicator.dump.empty())
     written = write_text(options.communicator.dump + "." + options.communicator.name + rank,
                          group.dump());
-  if (written && !options.prometheus_file.empty())
-    written = write_text(options.prometheus_file + rank, group.prometheus());
+  if (written && !options.files.prometheus.empty())
+    written = write_text(options.files.prometheus + rank, group.prometheus());
   return written;
 }
 

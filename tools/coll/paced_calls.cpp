@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Appointments by CLOCK_MONOTONIC, which all processes of a host share.
-#include "tools/coll/appointments.hpp"
+// Pacing by CLOCK_MONOTONIC, which all processes of a host share.
+#include "tools/coll/paced_calls.hpp"
 
 #include <algorithm>
 #include <ctime>
@@ -8,7 +8,7 @@
 namespace weft::bench {
 namespace {
 
-constexpr int64_t kNotice_ns = 1'000'000;  // for the word to reach all ranks
+constexpr int64_t kStartDelayNs = 1'000'000;  // for the broadcast to reach all ranks
 
 int64_t now_ns() {
   timespec time;
@@ -18,14 +18,14 @@ int64_t now_ns() {
 
 }  // namespace
 
-Result<void> Appointments::make() {
+Result<void> PacedCalls::start() {
   if (every_us_ == 0) return {};
-  next_ns_ = now_ns() + kNotice_ns;
+  next_ns_ = now_ns() + kStartDelayNs;
   return group_.broadcast(&next_ns_, &next_ns_, 1, DataType::int64, 0).wait();
 }
 
-// A call that took longer than the time until the next one delays that, and is not counted twice.
-Duration Appointments::keep() {
+// A call that takes longer than the interval delays the next one; the delay counts once.
+Duration PacedCalls::wait_for_next() {
   if (next_ns_ == 0) return {};
   const int64_t before = now_ns();
   const int64_t time = std::max(next_ns_, before);
