@@ -45,8 +45,8 @@ def difference(why):
     """(the line of the script, what happened instead), without what depends on the moment."""
     first, *rest = why.splitlines()
     line = re.sub(r"^line \d+: ", "", first)
-    heard = [text.strip() for text in rest if "heard: " in text]
-    text = heard[0].removeprefix("heard: ") if heard else rest[0].strip()
+    received = [text.strip() for text in rest if "received: " in text]
+    text = received[0].removeprefix("received: ") if received else rest[0].strip()
     text = re.sub(r" within [\d.]+ us", "", text)
     text = re.sub(r"original=0x[0-9a-f]{5,}", "original=whatever was there", text)
     if "FETCH_ADD" in text:

@@ -15,50 +15,50 @@ BIN = pathlib.Path(os.environ["WEFT_BUILD"]) / "bin"
 PROGRAM = BIN / "weft_script"
 HERE = pathlib.Path(__file__).resolve().parent
 
-# What is wrong with a dialogue with a right WRITE, and what is said of it.
+# Wrong expectations of a script with a valid WRITE, and their messages.
 FALSE = {
     '< ACK 1 msn=1': "its psn is +0, not +1",
     '< ACK 0 msn=2': "its msn is 1, not 2",
-    '< NAK sequence 0': "it is another answer",
-    '< READ_RESPONSE_ONLY 0': "it is another packet",
-    '< ACK 0\n< ACK 1': "no packet came within",
-    '': "a packet came that the script does not expect: ACK 0",
-    'nothing 1ms': "a packet came that the script does not expect: ACK 0",
-    '< ACK 0 in 1ms..2ms': "too early",
+    '< NAK sequence 0': "it is another kind of acknowledgement",
+    '< READ_RESPONSE_ONLY 0': "its opcode differs",
+    '< ACK 0\n< ACK 1': "no packet within",
+    '': "unexpected packet: ACK 0",
+    'nothing 1ms': "unexpected packet: ACK 0",
+    '< ACK 0 in 1ms..2ms': "arrived too early",
     '< ACK 0\nmemory @0 "date"': "byte @3 is 0x61, not 0x65",
-    '< ACK 0\ndone send': "no completion came",
+    '< ACK 0\ndone send': "no completion within",
     '< ACK 0\nstate err': "the state is rts",
     '< ACK 0\ncount rx_packets 2': "rx_packets is 1",
     '< ACK 0\nevent qp_fatal': "there is no event",
-    '< ACK 0\npost WRITE @0 "x"': "a packet came that the script does not expect: WRITE_ONLY 0",
+    '< ACK 0\npost WRITE @0 "x"': "unexpected packet: WRITE_ONLY 0",
     '< ACK 0\npost WRITE @0 "xy"\n< WRITE_ONLY 0 "xz"': "byte 1 of its payload is 0x79, not 0x7a",
     '< ACK 0\npost WRITE @0 "xy"\n< WRITE_ONLY 0 "x"': "its payload is 2 bytes, not 1",
-    '< ACK 0\npost WRITE @0 "x"\n< WRITE_ONLY 0\n> ACK 0 msn=1': "a completion is left",
+    '< ACK 0\npost WRITE @0 "x"\n< WRITE_ONLY 0\n> ACK 0 msn=1': "unexpected completion at the end",
     '< ACK 0\npost WRITE @0 "x"\n< WRITE_ONLY 0\n> ACK 0 msn=1\ndone send id=1': "completion is: ",
-    '< ACK 0\nreceive 9\n> SEND_ONLY 1\nnothing 1ms': "a completion came: receive success",
+    '< ACK 0\nreceive 9\n> SEND_ONLY 1\nnothing 1ms': "unexpected completion: receive success",
 }
-# Lines that are no language, and what is said of them.
+# Invalid lines, and their messages.
 NONSENSE = {
     'say hello': "a line begins with qp, >,",
-    '> HELLO 0': "it should be an opcode",
+    '> HELLO 0': "expected an opcode",
     '> WRITE_ONLY x': "is no number",
     '> WRITE_ONLY 0 hello=1': "means nothing here",
     '> WRITE_ONLY 0 msn=1': "has no msn",
-    '< WRITE_ONLY 0 icrc=1': "can be said, not expected",
-    '> WRITE_ONLY 0 size=1': "can be expected, not said",
+    '< WRITE_ONLY 0 icrc=1': "can only be sent",
+    '> WRITE_ONLY 0 size=1': "can only be expected",
     '> WRITE_ONLY 0 "data': "lacks its closing quote",
     '> WRITE_ONLY 0 hex:0': "no pairs of hex digits",
     '> WRITE_ONLY 0 p1[9..3]': "ends before it begins",
-    '> WRITE_ONLY i': "within repeat only",
+    '> WRITE_ONLY i': "only within repeat",
     '< NAK 0': "a NAK is sequence",
     'wait 5': "is no time",
-    'wait 5ms 6ms': "the line is complete before it",
+    'wait 5ms 6ms': "expected the end of the line",
     'done success': "done send, or done receive",
     'done send glorious': "is no status: success,",
-    'repeat 3': "this block has no end",
+    'repeat 3': "this block has no 'end'",
     'repeat 0\nend': "at least once",
-    'end': "no block that could end here",
-    'any\nwait 1ms\nend': "begin with '<' only",
+    'end': "'end' without any or repeat",
+    'any\nwait 1ms\nend': "only lines with '<'",
     'modify away': "is no state: reset, init,",
     'post SING': "posted are SEND",
     'memory 0 "x"': "write a place",
@@ -94,7 +94,7 @@ class Script(unittest.TestCase):
         self.assertIn("begins with the end's queue pair", play("wait 1ms\n").stderr)
 
     def test_examples_of_the_manual_are_true(self):
-        manual = (HERE / "README.md").read_text(encoding="utf-8")
+        manual = (HERE.parents[1] / "docs/packet-scripts.md").read_text(encoding="utf-8")
         examples = re.findall(r"(?:^    [^\n]*\n)+", manual, re.M)
         scripts = [text for text in examples if "qp " in text]
         self.assertEqual(len(scripts), 5)
@@ -139,7 +139,7 @@ class Script(unittest.TestCase):
     def test_no_live_end(self):
         done = play("qp rc\nwait 1ms\n", "--end", "127.0.0.1:1")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("no end answers at", done.stderr)
+        self.assertIn("no puppet answers at", done.stderr)
         done = play("qp rc\nwait 1ms\n", "--end", "127.0.0.1:1", "--wire", "roce+shm:x")
         self.assertIn("carries no ICRC", done.stderr)
 

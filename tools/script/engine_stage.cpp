@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See engine_stage.hpp.
+// The engine in virtual time (engine_stage.hpp).
 #include "tools/script/engine_stage.hpp"
 
 #include <cstring>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kDomain = 1, kXrcDomain = 2, kForeignXrcDomain = 3;
 constexpr uint64_t kSeed = 1;
-constexpr int kMostTurns = 10'000;  // at one moment: an engine that never rests is broken
+constexpr int kMaxTurns = 10'000;  // per moment: an engine that never becomes idle is broken
 const Gid kPeer = Gid::from_ipv4(10, 0, 0, 1), kEnd = Gid::from_ipv4(10, 0, 0, 2);
 
 transport::Capabilities wire_capabilities() {
@@ -20,14 +20,14 @@ transport::Capabilities wire_capabilities() {
 }
 
 void must(const Result<void>& result) {
-  if (!result) throw Complaint(result.error().message);
+  if (!result) throw ScriptError(result.error().message);
 }
 
 void must(const PostStatus& status) {
-  if (!status) throw Complaint(std::string("refused: ") + status.reason);
+  if (!status) throw ScriptError(std::string("refused: ") + status.reason);
 }
 
-// The peer has memory of its own, which no one will ever touch.
+// The peer's memory; only its addresses and key are used.
 Side make_peer(Psn first) {
   Side peer;
   peer.address = kPeer;
@@ -72,7 +72,7 @@ Meeting EngineStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
     foreign_pool_ = make(kForeignXrcDomain);
   }
   Result<roce::QueuePair*> made = engine_->create_qp(options);
-  if (!made) throw Complaint(made.error().message);
+  if (!made) throw ScriptError(made.error().message);
   qp_ = *made;
   Meeting meeting;
   meeting.peer = make_peer(peer_first);
@@ -117,28 +117,28 @@ void EngineStage::walk(const QpText& qp, const Meeting& meeting) {
 
 std::byte* EngineStage::at(uint64_t offset, size_t size) {
   if (offset > kMemory || size > kMemory - offset)
-    throw Complaint("the end's memory has " + std::to_string(kMemory) + " bytes");
+    throw ScriptError("the end's memory has " + std::to_string(kMemory) + " bytes");
   return memory_.data() + offset;
 }
 
 void EngineStage::take(const transport::TxFrame& frame) {
-  Heard heard;
-  heard.path = *frame.path;
-  heard.ip_id = frame.ip_id;
-  heard.at = now_;
-  heard.bytes.assign(frame.head, frame.head + frame.head_length);
+  ReceivedPacket received;
+  received.path = *frame.path;
+  received.ip_id = frame.ip_id;
+  received.at = now_;
+  received.bytes.assign(frame.head, frame.head + frame.head_length);
   for (uint8_t i = 0; i < frame.span_count; ++i)
-    heard.bytes.insert(heard.bytes.end(), frame.spans[i].data,
-                       frame.spans[i].data + frame.spans[i].length);
-  heard.bytes.insert(heard.bytes.end(), frame.tail, frame.tail + frame.tail_length);
-  heard_.push_back(std::move(heard));
+    received.bytes.insert(received.bytes.end(), frame.spans[i].data,
+                          frame.spans[i].data + frame.spans[i].length);
+  received.bytes.insert(received.bytes.end(), frame.tail, frame.tail + frame.tail_length);
+  heard_.push_back(std::move(received));
 }
 
 void EngineStage::turn() {
   if (engine_->next_deadline() <= now_) engine_->expire(now_);
   transport::TxFrame frames[64];
   for (int i = 0; engine_->wants_transmit(); ++i) {
-    if (i == kMostTurns) throw Complaint("the engine wants to send and does not, for ever");
+    if (i == kMaxTurns) throw ScriptError("the engine reports packets to send, but emits none");
     const size_t n = engine_->transmit(frames, now_);
     for (size_t k = 0; k < n; ++k) take(frames[k]);
   }
@@ -167,7 +167,7 @@ void EngineStage::say(const Bytes& bytes, const Meeting& meeting, const Draft& d
   transport::Path path{.source = meeting.peer.address,
                        .destination = meeting.end.address,
                        .source_port = meeting.source_port};
-  if (draft.stranger) ++path.source.bytes[15];
+  if (draft.other_source) ++path.source.bytes[15];
   path.traffic_class = draft.ecn;
   transport::Frame frame;
   frame.path = &path;
@@ -178,11 +178,11 @@ void EngineStage::say(const Bytes& bytes, const Meeting& meeting, const Draft& d
   turn();
 }
 
-std::optional<Heard> EngineStage::hear(Duration limit) {
+std::optional<ReceivedPacket> EngineStage::expect(Duration limit) {
   if (!until([this] { return !heard_.empty(); }, limit)) return {};
-  Heard heard = std::move(heard_.front());
+  ReceivedPacket received = std::move(heard_.front());
   heard_.pop_front();
-  return heard;
+  return received;
 }
 
 std::optional<Outcome> EngineStage::done(Duration limit) {
@@ -192,7 +192,7 @@ std::optional<Outcome> EngineStage::done(Duration limit) {
   return outcome;
 }
 
-// The upper half of the memory, round and round.
+// Allocates from the upper half of the memory, cyclically.
 uint64_t EngineStage::own_place(uint32_t length) {
   if (own_next_ + length > kMemory) own_next_ = kMemory / 2;
   const uint64_t place = own_next_;
@@ -250,7 +250,7 @@ uint64_t EngineStage::count(const std::string& name) {
   for (size_t i = 0; i < transport::kCountEnd; ++i)
     if (transport::kCountNames[i] == name)
       return engine_->counters()[static_cast<transport::Count>(i)];
-  throw Complaint("there is no counter " + name + " (weft_script words)");
+  throw ScriptError("there is no counter " + name + " (weft_script words lists them)");
 }
 
 std::string EngineStage::event() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A stage without a network: the production RoCE engine, a port that is two lists, and a clock
-// that jumps to the next deadline.
+// A stage without a network: the production RoCE engine, a port made of two lists, and a virtual
+// clock that jumps to the next deadline.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@
 
 namespace weft::script {
 
-// Carries nothing: the stage hands frames to the engine and takes them from it.
+// A port without a wire: the stage passes frames to the engine and takes frames from it.
 class ListPort final : public transport::Port {
  public:
   explicit ListPort(const Gid& address);
@@ -35,7 +35,7 @@ class EngineStage final : public Stage {
  public:
   Meeting meet(const QpText& qp, Psn peer_first, Psn end_first) override;
   void say(const Bytes& frame, const Meeting& meeting, const Draft& draft) override;
-  std::optional<Heard> hear(Duration limit) override;
+  std::optional<ReceivedPacket> expect(Duration limit) override;
   void post(const Post& post, const Meeting& meeting) override;
   void receive(const Receive& receive) override;
   std::optional<Outcome> done(Duration limit) override;
@@ -54,9 +54,9 @@ class EngineStage final : public Stage {
   static constexpr size_t kMemory = 1u << 20;
   std::byte* at(uint64_t offset, size_t size);
   uint64_t own_place(uint32_t length);
-  // Lets the engine do what it can do now.
+  // Runs the engine until it is idle at this time.
   void turn();
-  // Time passes until there is something to take, or for `limit`.
+  // Advances time until a packet or completion is available, or by `limit`.
   bool until(const std::function<bool()>& something, Duration limit);
   void take(const transport::TxFrame& frame);
 
@@ -71,7 +71,7 @@ class EngineStage final : public Stage {
   uint32_t key_ = 0;
   Instant now_;
   uint64_t own_next_ = kMemory / 2;
-  std::deque<Heard> heard_;
+  std::deque<ReceivedPacket> heard_;
   std::deque<Outcome> outcomes_;
 };
 

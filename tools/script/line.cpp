@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See line.hpp: a row for each first word, and the function that reads the others.
+// Parses a line: a table row per first word, with the function that parses the rest.
 #include "tools/script/line.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ bool window(Rest& rest, Window& to) {
   ++rest.at;
   const std::string& text = rest.take("a range of time like 1ms..4ms");
   const size_t dots = text.find("..");
-  if (dots == std::string::npos) throw Complaint("write a range of time like 1ms..4ms");
+  if (dots == std::string::npos) throw ScriptError("write a range of time like 1ms..4ms");
   to.least = duration(text.substr(0, dots));
   to.most = duration(text.substr(dots + 2));
   return true;
@@ -35,7 +35,7 @@ E named(const std::string& word, const E (&values)[N], const char* what) {
     if (name(value) == word) return value;
     all += (all.empty() ? "" : ", ") + std::string(name(value));
   }
-  throw Complaint("\"" + word + "\" is no " + what + ": " + all);
+  throw ScriptError("\"" + word + "\" is no " + what + ": " + all);
 }
 
 QpState state_named(const std::string& word) {
@@ -86,7 +86,7 @@ Action qp_line(Rest& rest) {
   return qp;
 }
 
-// ACK, NAK KIND and RNR are the one opcode of acknowledgements; so are they with XRC_ before them.
+// ACK, NAK KIND and RNR are kinds of the acknowledgement opcode, also with XRC_ before them.
 void read_opcode(Rest& rest, PacketText& packet) {
   const std::string& word = rest.take("an opcode");
   const bool xrc = word.starts_with("XRC_");
@@ -100,8 +100,9 @@ void read_opcode(Rest& rest, PacketText& packet) {
   } else if (word.starts_with("0x")) {
     packet.opcode = static_cast<uint8_t>(natural(word, rest.i));
   } else {
-    unknown(word,
-            "it should be an opcode: SEND_ONLY, WRITE_FIRST, READ, ACK ... (weft_script words)");
+    unknown(
+        word,
+        "expected an opcode: SEND_ONLY, WRITE_FIRST, READ, ACK ... (weft_script words lists them)");
   }
   if (answer != "NAK") return;
   constexpr std::pair<const char*, uint64_t> kKinds[] = {{"sequence", 0x60},
@@ -120,21 +121,21 @@ void set(PacketText& packet, const char* field, int64_t value, bool relative) {
   packet.settings.push_back({find_field(field), static_cast<uint64_t>(value), relative});
 }
 
-void read_setting(const std::string& word, int64_t i, bool said, PacketText& packet) {
+void read_setting(const std::string& word, int64_t i, bool is_sent, PacketText& packet) {
   const size_t equals = word.find('=');
   const std::string name = word.substr(0, equals);
   const Field* field = equals == std::string::npos ? nullptr : find_field(name);
   if (!field) unknown(word, "fields are listed by `weft_script words`");
-  if (said && !field->put) throw Complaint(name + " can be expected, not said");
-  if (!said && !field->take) throw Complaint(name + " can be said, not expected");
+  if (is_sent && !field->put) throw ScriptError(name + " can only be expected (after <)");
+  if (!is_sent && !field->take) throw ScriptError(name + " can only be sent (after >)");
   if (!field->carried(wire::opcode_info(packet.opcode)))
-    throw Complaint("a packet like this one has no " + name);
+    throw ScriptError("a packet like this one has no " + name);
   const std::string value = word.substr(equals + 1);
   const bool relative = value.starts_with('+') || value.starts_with('-');
   packet.settings.push_back({field, static_cast<uint64_t>(number(value, i)), relative});
 }
 
-PacketText packet_line(Rest& rest, bool said, Window* when) {
+PacketText packet_line(Rest& rest, bool is_sent, Window* when) {
   PacketText packet;
   read_opcode(rest, packet);
   while (!rest.empty()) {
@@ -152,7 +153,7 @@ PacketText packet_line(Rest& rest, bool said, Window* when) {
     else if (word.find('=') == std::string::npos)
       set(packet, "psn", number(word, rest.i), true);
     else
-      read_setting(word, rest.i, said, packet);
+      read_setting(word, rest.i, is_sent, packet);
   }
   return packet;
 }
@@ -160,9 +161,9 @@ PacketText packet_line(Rest& rest, bool said, Window* when) {
 Action say_line(Rest& rest) { return Say{packet_line(rest, true, nullptr)}; }
 
 Action hear_line(Rest& rest) {
-  Hear hear;
-  hear.packets.push_back(packet_line(rest, false, &hear.window));
-  return hear;
+  Expect expect;
+  expect.packets.push_back(packet_line(rest, false, &expect.window));
+  return expect;
 }
 
 template <class T>
@@ -174,7 +175,7 @@ template <class T>
 Action bytes_line(Rest& rest) {
   T line;
   if (!place(rest.take("a place like @0"), rest.i, line.offset))
-    throw Complaint("write a place in the end's memory: @0");
+    throw ScriptError("write a place in the end's memory: @0");
   const std::string& data = rest.take("data");
   line.data = bytes_of(data, rest.i);
   return line;
@@ -267,7 +268,7 @@ Action action(const std::vector<std::string>& words, int64_t i) {
     if (row.word != words[0]) continue;
     Rest rest{words, i};
     Action read = row.read(rest);
-    if (!rest.empty()) unknown(rest.peek(), "the line is complete before it");
+    if (!rest.empty()) unknown(rest.peek(), "expected the end of the line");
     return read;
   }
   unknown(words[0], "a line begins with " + std::string(line_list()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One line of a script, by its words.
+// Parses one line of a script.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace weft::script {
 
-// `i`: the turn of the innermost repeat, or -1. Throws Complaint.
+// `i`: the iteration of the innermost repeat, or -1. Throws ScriptError.
 Action action(const std::vector<std::string>& words, int64_t i);
 
 }  // namespace weft::script

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See live_stage.hpp.
+// A live end, controlled by a puppet (live_stage.hpp).
 #include "tools/script/live_stage.hpp"
 
 #include <time.h>
@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kMemory = 1u << 20;
 constexpr uint32_t kBatch = 32;
 constexpr Duration kNap = Duration::from_ms(1);
-// 67 ms: in less, the end may send again before it has been told of a script's next line.
+// 67 ms: with less, the end may retransmit before the puppet has received the next command.
 constexpr uint8_t kLeastTimeout = 14;
 
 Instant clock_now() {
@@ -64,14 +64,14 @@ const char* puppet_word(Opcode opcode) {
     case Opcode::fetch_add:
       return "fetch_add";
     default:
-      throw Unsupported("a live end cannot be told to post this");
+      throw NotSupportedByEnd("a puppet cannot post this operation");
   }
 }
 
 Status status_of(const std::string& text) {
   for (int i = 0; i <= static_cast<int>(Status::fatal); ++i)
     if (name(static_cast<Status>(i)) == text) return static_cast<Status>(i);
-  throw Complaint("the end tells of a status that is none: " + text);
+  throw ScriptError("the puppet reports an unknown status: " + text);
 }
 
 }  // namespace
@@ -82,26 +82,26 @@ class LiveStage final : public Stage {
 
   Meeting meet(const QpText& qp, Psn peer_first, Psn end_first) override;
   void say(const Bytes& frame, const Meeting& meeting, const Draft& draft) override;
-  std::optional<Heard> hear(Duration limit) override;
+  std::optional<ReceivedPacket> expect(Duration limit) override;
   void post(const Post& post, const Meeting& meeting) override;
   void receive(const Receive& receive) override;
   std::optional<Outcome> done(Duration limit) override;
   void fill(uint64_t offset, const Bytes& data) override;
   Bytes memory(uint64_t offset, size_t size) override;
   void modify(QpState) override { cannot("change its state"); }
-  QpState state() override { cannot("tell its state"); }
-  uint64_t count(const std::string&) override { cannot("tell its counters"); }
-  std::string event() override { cannot("tell its events"); }
+  QpState state() override { cannot("report its state"); }
+  uint64_t count(const std::string&) override { cannot("report its counters"); }
+  std::string event() override { cannot("report its events"); }
   void wait(Duration time) override;
   Instant now() override { return clock_now(); }
   bool exact() const override { return false; }
 
  private:
   [[noreturn]] static void cannot(const char* what) {
-    throw Unsupported(std::string("a live end cannot ") + what);
+    throw NotSupportedByEnd(std::string("a live end cannot ") + what);
   }
-  std::map<std::string, std::string> tell(const std::string& text) {
-    return live_.puppet_->tell(text);
+  std::map<std::string, std::string> send_command(const std::string& text) {
+    return live_.puppet_->send_command(text);
   }
   void fetch();
 
@@ -109,37 +109,37 @@ class LiveStage final : public Stage {
   transport::Port& port_;
   QpNum own_;
   uint64_t own_next_ = kMemory / 2;
-  std::deque<Heard> heard_;
+  std::deque<ReceivedPacket> heard_;
 };
 
 Meeting LiveStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
   if (qp.type == QpType::ud || is_xrc(qp.type) || qp.state != QpState::rts ||
       qp.min_rnr_timer != 12 || qp.credits)
     cannot("be made like this (ud, xrc_*, state=, min_rnr_timer=, credits=)");
-  const auto opened = tell(line("open device=", live_.device_, " memory=", kMemory));
-  // Our own numbers: what is left of the script before does not disturb this one.
+  const auto opened = send_command(line("open device=", live_.device_, " memory=", kMemory));
+  // New queue pair and PSN numbers: packets of the previous script do not match.
   const transport::Port::QpnRange range = port_.qpn_range();
   own_ = QpNum{range.first + 1 + live_.scripts_++ % (range.count - 1)};
   Meeting meeting;
   meeting.peer = {port_.address(), own_, peer_first, 0x0000'5C00'0000'0000, RKey{0x5C5C5C5C}};
   const Result<Gid> address = parse_gid(opened.at("gid"));
-  if (!address) throw Complaint(address.error().message);
+  if (!address) throw ScriptError(address.error().message);
   meeting.end = {*address, QpNum{}, end_first, std::stoull(opened.at("address")),
                  RKey{static_cast<uint32_t>(std::stoul(opened.at("rkey")))}};
   meeting.source_port = port_.source_port(meeting.source_port, 0);
-  const auto made = tell(line("qp type=", std::string(name(qp.type)), " depth=", qp.depth,
-                              " access=", static_cast<uint32_t>(qp.access)));
+  const auto made = send_command(line("qp type=", std::string(name(qp.type)), " depth=", qp.depth,
+                                      " access=", static_cast<uint32_t>(qp.access)));
   meeting.end.qpn = QpNum{static_cast<uint32_t>(std::stoul(made.at("qpn")))};
   const uint8_t timeout = qp.timeout == 0 ? uint8_t{0} : std::max(qp.timeout, kLeastTimeout);
-  tell(line("connect gid=", to_string(meeting.peer.address), " qpn=", own_.value,
-            " psn=", end_first.value, " peer_psn=", peer_first.value, " mtu=", qp.mtu,
-            " timeout=", int{timeout}, " retry=", int{qp.retry}, " rnr_retry=", int{qp.rnr_retry},
-            " max_rd=", int{qp.max_rd}));
+  send_command(line("connect gid=", to_string(meeting.peer.address), " qpn=", own_.value,
+                    " psn=", end_first.value, " peer_psn=", peer_first.value, " mtu=", qp.mtu,
+                    " timeout=", int{timeout}, " retry=", int{qp.retry},
+                    " rnr_retry=", int{qp.rnr_retry}, " max_rd=", int{qp.max_rd}));
   return meeting;
 }
 
 void LiveStage::say(const Bytes& frame, const Meeting& meeting, const Draft& draft) {
-  if (draft.stranger) throw Unsupported("the peer has only one address on a live wire");
+  if (draft.other_source) throw NotSupportedByEnd("the peer has only one address on a live wire");
   const transport::Path path{.source = meeting.peer.address,
                              .destination = meeting.end.address,
                              .source_port = meeting.source_port,
@@ -152,29 +152,29 @@ void LiveStage::say(const Bytes& frame, const Meeting& meeting, const Draft& dra
   out.ecn = draft.ecn;
   const Instant end = now() + Duration::from_s(1);
   while (port_.transmit({&out, 1}) == 0)
-    if (now() > end) throw Complaint("the port takes no packet");
+    if (now() > end) throw ScriptError("the port refuses packets: its transmit queue is full");
 }
 
 void LiveStage::fetch() {
   transport::Frame frames[kBatch];
   for (size_t n; (n = port_.receive(frames)) != 0;) {
     for (const transport::Frame& frame : std::span(frames, n)) {
-      Heard heard;
-      heard.bytes.assign(frame.bytes, frame.bytes + frame.length);
-      heard.bytes.insert(heard.bytes.end(), frame.more, frame.more + frame.more_length);
-      heard.path = *frame.path;
-      heard.ip_id = frame.ip_id;
-      heard.ip_id_known = frame.ip_id_known;
-      heard.at = now();
-      const auto& bth = *reinterpret_cast<const wire::Bth*>(heard.bytes.data());
-      const bool ours = heard.bytes.size() >= wire::kBthLength && bth.dest_qpn == own_.value;
-      if (ours) heard_.push_back(std::move(heard));
+      ReceivedPacket received;
+      received.bytes.assign(frame.bytes, frame.bytes + frame.length);
+      received.bytes.insert(received.bytes.end(), frame.more, frame.more + frame.more_length);
+      received.path = *frame.path;
+      received.ip_id = frame.ip_id;
+      received.ip_id_known = frame.ip_id_known;
+      received.at = now();
+      const auto& bth = *reinterpret_cast<const wire::Bth*>(received.bytes.data());
+      const bool ours = received.bytes.size() >= wire::kBthLength && bth.dest_qpn == own_.value;
+      if (ours) heard_.push_back(std::move(received));
     }
     port_.release({frames, n});
   }
 }
 
-std::optional<Heard> LiveStage::hear(Duration limit) {
+std::optional<ReceivedPacket> LiveStage::expect(Duration limit) {
   const Instant end = now() + limit;
   for (;;) {
     fetch();
@@ -186,44 +186,45 @@ std::optional<Heard> LiveStage::hear(Duration limit) {
     ::poll(descriptors.data(), descriptors.size(), static_cast<int>(kNap.ms()));
     port_.finish_wait();
   }
-  Heard heard = std::move(heard_.front());
+  ReceivedPacket received = std::move(heard_.front());
   heard_.pop_front();
-  return heard;
+  return received;
 }
 
 void LiveStage::post(const Post& post, const Meeting& meeting) {
   const SendRequest& r = post.request;
-  if (r.flags != SendFlags::signaled) cannot("be told of fence, solicited, inline, unsignaled");
+  if (r.flags != SendFlags::signaled) cannot("post with fence, solicited, inline or unsignaled");
   uint64_t from = post.from.value_or(0);
   if (post.data) {
     if (!post.from) from = own_next_, own_next_ += (post.length + 63) / 64 * 64;
     fill(from, *post.data);
   }
-  tell(line("post op=", puppet_word(r.opcode), " id=", r.id, " offset=", from,
-            " size=", post.length, " address=", r.remote_address + meeting.peer.memory,
-            " rkey=", meeting.peer.key.value, " imm=", r.imm, " add=", r.compare_add,
-            " compare=", r.compare_add, " swap=", r.swap));
+  send_command(line("post op=", puppet_word(r.opcode), " id=", r.id, " offset=", from,
+                    " size=", post.length, " address=", r.remote_address + meeting.peer.memory,
+                    " rkey=", meeting.peer.key.value, " imm=", r.imm, " add=", r.compare_add,
+                    " compare=", r.compare_add, " swap=", r.swap));
 }
 
 void LiveStage::receive(const Receive& receive) {
-  tell(line("receive count=1 size=", receive.length, " offset=", receive.from, " id=", receive.id));
+  send_command(
+      line("receive count=1 size=", receive.length, " offset=", receive.from, " id=", receive.id));
 }
 
 std::optional<Outcome> LiveStage::done(Duration limit) {
-  const auto told = tell(line("next limit_ms=", std::max<int64_t>(limit.ms(), 0)));
-  if (told.at("kind") == "none") return {};
-  return Outcome{told.at("kind") == "receive", status_of(told.at("status")),
-                 std::stoull(told.at("id")), std::stoull(told.at("bytes")),
-                 std::stoull(told.at("imm"))};
+  const auto answer = send_command(line("next limit_ms=", std::max<int64_t>(limit.ms(), 0)));
+  if (answer.at("kind") == "none") return {};
+  return Outcome{answer.at("kind") == "receive", status_of(answer.at("status")),
+                 std::stoull(answer.at("id")), std::stoull(answer.at("bytes")),
+                 std::stoull(answer.at("imm"))};
 }
 
 void LiveStage::fill(uint64_t offset, const Bytes& data) {
-  if (!data.empty()) tell(line("poke offset=", offset, " hex=", hex(data)));
+  if (!data.empty()) send_command(line("poke offset=", offset, " hex=", hex(data)));
 }
 
 Bytes LiveStage::memory(uint64_t offset, size_t size) {
   if (size == 0) return {};
-  const std::string text = tell(line("peek offset=", offset, " length=", size)).at("hex");
+  const std::string text = send_command(line("peek offset=", offset, " length=", size)).at("hex");
   return bytes_of("hex:" + text, -1);
 }
 

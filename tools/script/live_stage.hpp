@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A stage in real time: the peer is on a port of weft, the end is another process that does what
-// lines of text over TCP tell it (tests/interop/puppet), on weft's device, a NIC or kernel rxe.
+// A stage in real time: the peer uses a port of weft; the end is another process, which executes
+// commands received over TCP (tests/interop/puppet) on weft's device, a NIC or kernel rxe.
 #pragma once
 
 #include <deque>
@@ -16,16 +16,16 @@ namespace weft::script {
 struct LiveOptions {
   std::string wire = "roce+udp:lo";  // the peer's device string: its port carries the packets
   std::string puppet;                // HOST:PORT of the end
-  std::string device;                // of the end, in its own terms
+  std::string device;                // of the end, in the puppet's syntax
 };
 
-// A line to the end and its answer: `ok key=value ...`.
+// Sends a command to the puppet; its answer is `ok key=value ...`.
 class Puppet {
  public:
   static Result<std::unique_ptr<Puppet>> call(const std::string& host_and_port);
   ~Puppet();
-  // Throws Unsupported with the end's words if it refuses.
-  std::map<std::string, std::string> tell(const std::string& line);
+  // Throws NotSupportedByEnd with the puppet's text if it refuses.
+  std::map<std::string, std::string> send_command(const std::string& line);
 
  private:
   explicit Puppet(int fd) : fd_(fd) {}
@@ -33,7 +33,7 @@ class Puppet {
   std::string received_;
 };
 
-// What all scripts of a run share.
+// State shared by all scripts of a run.
 class Live {
  public:
   static Result<std::unique_ptr<Live>> open(const LiveOptions& options);

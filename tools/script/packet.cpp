@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See packet.hpp.
+// Builds and compares packets (packet.hpp).
 #include "tools/script/packet.hpp"
 
 #include <cctype>
@@ -16,7 +16,7 @@ void replace(std::string& text, std::string_view what, std::string_view by) {
   if (at != std::string::npos) text.replace(at, what.size(), by);
 }
 
-// `of_peer`: a packet that the peer says.
+// `of_peer`: a packet that the peer sends.
 uint64_t base_of(Base base, const OpcodeInfo& info, const Meeting& m, bool of_peer) {
   const Side& from = of_peer ? m.peer : m.end;
   const Side& to = of_peer ? m.end : m.peer;
@@ -48,7 +48,7 @@ uint64_t value_of(const Setting& s, const OpcodeInfo& info, const Meeting& m, bo
   return s.field->base == Base::psn ? value & Psn::kMask : value;
 }
 
-// Right in all that is not set.
+// A valid packet, before the script's settings.
 void draft_defaults(Draft& draft, const PacketText& text, const Meeting& m) {
   const OpcodeInfo& info = wire::opcode_info(text.opcode);
   wire::Forgery& f = draft.forgery;
@@ -74,7 +74,7 @@ std::string hexadecimal(uint64_t value) {
   return text;
 }
 
-// A value as a script would write it: relative where the field has something to count from.
+// A value in the script's syntax: relative if the field has a base.
 std::string written(const Field& field, uint64_t value, const OpcodeInfo& info, const Meeting& m,
                     bool of_peer) {
   if (field.base == Base::zero) return value < 65536 ? std::to_string(value) : hexadecimal(value);
@@ -85,17 +85,18 @@ std::string written(const Field& field, uint64_t value, const OpcodeInfo& info, 
   return (difference < 0 ? "" : "+") + std::to_string(difference);
 }
 
-wire::ParseError parse(const Heard& heard, wire::Packet& packet) {
-  return wire::parse(heard.bytes.data(), static_cast<uint32_t>(heard.bytes.size()),
+wire::ParseError parse(const ReceivedPacket& received, wire::Packet& packet) {
+  return wire::parse(received.bytes.data(), static_cast<uint32_t>(received.bytes.size()),
                      wire::kIcrcLength, 0, packet);
 }
 
-bool right_icrc(const Heard& heard) {
-  wire::OuterHeader outer{&heard.path.source, &heard.path.destination, heard.path.source_port,
-                          heard.path.destination_port, heard.ip_id};
-  const auto length = static_cast<uint32_t>(heard.bytes.size());
-  if (heard.ip_id_known) return wire::icrc_verify(outer, heard.bytes.data(), length);
-  return wire::icrc_verify_unknown_id(outer, heard.bytes.data(), length);
+bool right_icrc(const ReceivedPacket& received) {
+  wire::OuterHeader outer{&received.path.source, &received.path.destination,
+                          received.path.source_port, received.path.destination_port,
+                          received.ip_id};
+  const auto length = static_cast<uint32_t>(received.bytes.size());
+  if (received.ip_id_known) return wire::icrc_verify(outer, received.bytes.data(), length);
+  return wire::icrc_verify_unknown_id(outer, received.bytes.data(), length);
 }
 
 std::string compare_data(const Bytes& wanted, const wire::Packet& packet) {
@@ -110,9 +111,9 @@ std::string compare_data(const Bytes& wanted, const wire::Packet& packet) {
   return "";
 }
 
-// What no packet of an end may get wrong.
-std::string blemish(const Heard& heard, const wire::Packet& packet) {
-  if (!right_icrc(heard)) return "its ICRC is wrong";
+// Checks that apply to every packet of the end.
+std::string blemish(const ReceivedPacket& received, const wire::Packet& packet) {
+  if (!right_icrc(received)) return "its ICRC is wrong";
   for (uint32_t i = 0; i < packet.pad; ++i)
     if (packet.payload[packet.payload_length + i] != std::byte{0}) return "its pad is not zero";
   return "";
@@ -148,7 +149,7 @@ Bytes compose(const PacketText& text, const Meeting& meeting, Draft& draft) {
   const OpcodeInfo& info = wire::opcode_info(text.opcode);
   for (const Setting& s : text.settings) s.field->put(draft, value_of(s, info, meeting, true));
   Gid from = meeting.peer.address;
-  if (draft.stranger) ++from.bytes[15];
+  if (draft.other_source) ++from.bytes[15];
   const wire::OuterHeader outer{&from, &meeting.end.address, meeting.source_port};
   Bytes frame = wire::forge(outer, draft.forgery);
   frame[1] |= static_cast<std::byte>(draft.version & 15);
@@ -160,16 +161,19 @@ Bytes compose(const PacketText& text, const Meeting& meeting, Draft& draft) {
   return frame;
 }
 
-std::string mismatch(const PacketText& text, const Heard& heard, const Meeting& meeting) {
+std::string mismatch(const PacketText& text, const ReceivedPacket& received,
+                     const Meeting& meeting) {
   wire::Packet packet;
-  if (parse(heard, packet) != wire::ParseError::none) return "it is no whole packet";
-  if (const std::string wrong = blemish(heard, packet); !wrong.empty()) return wrong;
-  if (packet.opcode != text.opcode) return "it is another packet";
-  if (text.kind && packet.aeth().syndrome >> 5 != *text.kind) return "it is another answer";
-  if (packet.dest_qpn != meeting.peer.qpn) return "it goes to another queue pair";
+  if (parse(received, packet) != wire::ParseError::none)
+    return "the packet is truncated or malformed";
+  if (const std::string wrong = blemish(received, packet); !wrong.empty()) return wrong;
+  if (packet.opcode != text.opcode) return "its opcode differs";
+  if (text.kind && packet.aeth().syndrome >> 5 != *text.kind)
+    return "it is another kind of acknowledgement";
+  if (packet.dest_qpn != meeting.peer.qpn) return "its destination queue pair differs";
   for (const Setting& s : text.settings) {
     const uint64_t wanted = value_of(s, *packet.info, meeting, false);
-    const uint64_t found = s.field->take(packet, heard);
+    const uint64_t found = s.field->take(packet, received);
     if (found != wanted)
       return "its " + std::string(s.field->name) + " is " +
              written(*s.field, found, *packet.info, meeting, false) + ", not " +
@@ -178,10 +182,10 @@ std::string mismatch(const PacketText& text, const Heard& heard, const Meeting& 
   return text.data ? compare_data(*text.data, packet) : "";
 }
 
-std::string describe(const Heard& heard, const Meeting& meeting, bool of_peer) {
+std::string describe(const ReceivedPacket& received, const Meeting& meeting, bool of_peer) {
   wire::Packet packet;
-  if (parse(heard, packet) != wire::ParseError::none)
-    return std::to_string(heard.bytes.size()) + " bytes that are no packet";
+  if (parse(received, packet) != wire::ParseError::none)
+    return std::to_string(received.bytes.size()) + " bytes that are not a packet";
   const OpcodeInfo& info = *packet.info;
   std::string text = opcode_word(packet.opcode);
   if (info.operation == wire::Operation::acknowledge) {
@@ -191,7 +195,7 @@ std::string describe(const Heard& heard, const Meeting& meeting, bool of_peer) {
   }
   const auto value = [&](const char* name) {
     const Field& field = *find_field(name);
-    return written(field, field.take(packet, heard), info, meeting, of_peer);
+    return written(field, field.take(packet, received), info, meeting, of_peer);
   };
   const std::string psn = value("psn");
   text += " " + (psn.starts_with('+') ? psn.substr(1) : psn) + (packet.ack_request ? " A" : "");
@@ -199,7 +203,7 @@ std::string describe(const Heard& heard, const Meeting& meeting, bool of_peer) {
   for (const char* name : {"length", "syndrome", "msn", "add", "compare", "original", "imm",
                            "invalidate", "qkey", "srq", "size"}) {
     const Field& field = *find_field(name);
-    if (field.carried(info) && (field.base != Base::zero || field.take(packet, heard) != 0))
+    if (field.carried(info) && (field.base != Base::zero || field.take(packet, received) != 0))
       text += " " + std::string(name) + "=" + value(name);
   }
   return text;

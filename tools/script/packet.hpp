@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One packet as a script writes it: an opcode, fields by name, data. Said, it becomes a frame;
-// expected, it is compared with what was heard. Both go through one table of fields. A value
-// written with a sign (dest=+1) is relative to the right one, which the Meeting knows.
+// One packet of a script: an opcode, fields by name, data. Sent, it becomes a frame; expected, it
+// is compared with the received packet. Both use one table of fields. A value with a sign (dest=+1)
+// is relative to the valid value, which Meeting holds.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,12 @@ namespace weft::script {
 
 using Bytes = std::vector<std::byte>;
 
-// The two sides of a script: the peer, whose packets it says, and the end under test. What each
-// must know of the other.
+// The connection data of the peer, whose packets the script sends, and of the end under test.
 struct Side {
   Gid address;
   QpNum qpn;
   Psn first;            // of its requests
-  uint64_t memory = 0;  // where its memory begins
+  uint64_t memory = 0;  // address of its memory
   RKey key;
   uint32_t qkey = 0x11111111;  // UD
   uint32_t srq = 0;            // XRC: the shared receive queue
@@ -34,19 +33,19 @@ struct Meeting {
   uint16_t source_port = 0xC0DE;  // of the peer's frames
 };
 
-// A packet of the peer before it is put together, right in all that the script leaves out.
+// A packet of the peer before serialization; fields that the script leaves out are valid.
 struct Draft {
   wire::Forgery forgery;
-  uint8_t version = 0;     // of the header; the only right one is 0
-  uint8_t congestion = 0;  // FECN and BECN, set behind the back of the ICRC
+  uint8_t version = 0;     // of the header; 0 is the only valid one
+  uint8_t congestion = 0;  // FECN and BECN, which the ICRC does not cover
   uint8_t ecn = 0;
   bool wrong_icrc = false;
-  bool stranger = false;  // comes from another address
-  uint32_t cut = 0;       // bytes missing at the end
+  bool other_source = false;  // from another address than the peer's
+  uint32_t cut = 0;           // bytes removed at the end
 };
 
 // A packet of the end.
-struct Heard {
+struct ReceivedPacket {
   Bytes bytes;  // from the BTH to the ICRC
   transport::Path path;
   uint16_t ip_id = 0;
@@ -54,16 +53,17 @@ struct Heard {
   Instant at;
 };
 
-// What a relative value counts from.
+// The base of a relative value.
 enum class Base : uint8_t { zero, psn, address, key, qpn, qkey, source, srq };
 
 struct Field {
   std::string_view name;
-  std::string_view what;  // for people
+  std::string_view what;  // help text
   Base base;
   bool (*carried)(const wire::OpcodeInfo& info);
   void (*put)(Draft& draft, uint64_t value);
-  uint64_t (*take)(const wire::Packet& packet, const Heard& heard);  // null: only said
+  uint64_t (*take)(const wire::Packet& packet,
+                   const ReceivedPacket& received);  // nullptr: only sent
 };
 const Field* find_field(std::string_view name);
 std::string field_list();
@@ -76,7 +76,7 @@ struct Setting {
 
 struct PacketText {
   uint8_t opcode = 0;
-  std::optional<uint8_t> kind;  // of an acknowledgement: 0 ACK, 1 RNR NAK, 3 NAK
+  std::optional<uint8_t> kind;  // kind of acknowledgement: 0 ACK, 1 RNR NAK, 3 NAK
   std::vector<Setting> settings;
   std::optional<Bytes> data;
 };
@@ -85,11 +85,12 @@ struct PacketText {
 std::string opcode_word(uint8_t opcode);
 std::optional<uint8_t> find_opcode(std::string_view word);
 
-// The frame that the peer says, from its BTH to its ICRC.
+// The peer's frame, from its BTH to its ICRC.
 Bytes compose(const PacketText& text, const Meeting& meeting, Draft& draft);
-// What makes `heard` another packet than `text`; empty: nothing.
-std::string mismatch(const PacketText& text, const Heard& heard, const Meeting& meeting);
-// A frame in the words of the language, with what stands in its fields.
-std::string describe(const Heard& heard, const Meeting& meeting, bool of_peer);
+// The first difference of the received packet from `text`; empty: none.
+std::string mismatch(const PacketText& text, const ReceivedPacket& received,
+                     const Meeting& meeting);
+// A frame in the syntax of scripts.
+std::string describe(const ReceivedPacket& received, const Meeting& meeting, bool of_peer);
 
 }  // namespace weft::script

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See parse.hpp. Lines become steps here; what stands after the first word of a line is read by
-// the functions of line.hpp.
+// Converts lines to steps; line.hpp parses a line after its first word.
 #include "tools/script/parse.hpp"
 
 #include "tools/script/line.hpp"
@@ -18,8 +17,8 @@ struct SourceLine {
   std::vector<std::string> words;
 };
 
-struct At : Complaint {
-  At(size_t line, const char* what) : Complaint(what), line(line) {}
+struct At : ScriptError {
+  At(size_t line, const char* what) : ScriptError(what), line(line) {}
   size_t line;
 };
 
@@ -46,14 +45,14 @@ class Parser {
   Parser(std::vector<SourceLine> lines, Script& script)
       : lines_(std::move(lines)), script_(script) {}
 
-  // From line `at` to its end, or to the `end` of a block, whose place it returns.
+  // Parses from line `at` to the end of the file or to the `end` of a block; returns its line.
   size_t block(size_t at, int64_t i, bool within) {
     for (; at < lines_.size(); ++at) {
       const SourceLine& line = lines_[at];
       try {
         if (line.words[0] == "end") {
           if (within) return at;
-          throw Complaint("there is no block that could end here");
+          throw ScriptError("'end' without any or repeat");
         }
         if (line.words[0] == "repeat")
           at = repeat(at, i);
@@ -63,26 +62,26 @@ class Parser {
           add(line, action(line.words, i));
       } catch (const At&) {
         throw;
-      } catch (const Complaint& complaint) {
+      } catch (const ScriptError& complaint) {
         throw At(line.number, complaint.what());
       }
     }
-    if (within) throw Complaint("this block has no end");
+    if (within) throw ScriptError("this block has no 'end'");
     return at;
   }
 
  private:
   void add(const SourceLine& line, Action action) {
     if (static_cast<int64_t>(script_.steps.size()) >= kMostSteps)
-      throw Complaint("more than 2,000,000 steps; repeat less often");
+      throw ScriptError("more than 2,000,000 steps; repeat less often");
     script_.steps.push_back({line.number, line.text, std::move(action)});
   }
 
   size_t repeat(size_t at, int64_t i) {
     const SourceLine& line = lines_[at];
-    if (line.words.size() != 2) throw Complaint("write: repeat COUNT");
+    if (line.words.size() != 2) throw ScriptError("write: repeat COUNT");
     const int64_t count = number(line.words[1], i);
-    if (count < 1) throw Complaint("repeat at least once");
+    if (count < 1) throw ScriptError("repeat at least once");
     size_t end = at;
     for (int64_t turn = 0; turn < count; ++turn) end = block(at + 1, turn, true);
     return end;
@@ -90,15 +89,15 @@ class Parser {
 
   size_t any(size_t at, int64_t i) {
     const SourceLine& line = lines_[at];
-    Hear all;
+    Expect all;
     while (++at < lines_.size() && lines_[at].words[0] != "end") {
       Action one = action(lines_[at].words, i);
-      const Hear* hear = std::get_if<Hear>(&one);
-      if (!hear) throw At(lines_[at].number, "within any stand lines that begin with '<' only");
-      all.packets.push_back(hear->packets[0]);
-      all.window = hear->window;
+      const Expect* expect = std::get_if<Expect>(&one);
+      if (!expect) throw At(lines_[at].number, "any .. end may contain only lines with '<'");
+      all.packets.push_back(expect->packets[0]);
+      all.window = expect->window;
     }
-    if (at == lines_.size()) throw Complaint("this block has no end");
+    if (at == lines_.size()) throw ScriptError("this block has no 'end'");
     add(line, std::move(all));
     return at;
   }
@@ -118,7 +117,7 @@ Result<Script> parse(std::string name, std::string_view text) {
   } catch (const At& at) {
     return Error{Code::invalid_argument,
                  script.name + ":" + std::to_string(at.line) + ": " + at.what()};
-  } catch (const Complaint& complaint) {
+  } catch (const ScriptError& complaint) {
     return Error{Code::invalid_argument, script.name + ": " + complaint.what()};
   }
   if (script.steps.empty() || !std::holds_alternative<QpText>(script.steps[0].action))

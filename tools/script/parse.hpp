@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From the text of a script to its steps.
+// Parses the text of a script into steps.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace weft::script {
 
-// Errors: invalid_argument, "FILE:LINE: what is wrong and what may stand there".
+// Errors: invalid_argument, "FILE:LINE: the error and what is allowed there".
 Result<Script> parse(std::string name, std::string_view text);
 
-// What a line may begin with, for people.
+// The allowed first words of a line, for messages.
 std::string_view line_list();
 
 }  // namespace weft::script

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See play.hpp.
+// Executes steps (play.hpp).
 #include "tools/script/play.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace weft::script {
 
 namespace {
 
-// What was expected did not happen.
+// An expectation failed.
 struct Failure {
   std::string why;
 };
@@ -38,11 +38,11 @@ class Player {
       last_ = stage_.now();
   }
 
-  // Nothing may be left that the script has not expected.
+  // No unexpected packet or completion may be left.
   void finish() {
-    if (const auto heard = stage_.hear({})) surplus(*heard);
+    if (const auto received = stage_.expect({})) surplus(*received);
     if (const auto outcome = stage_.done({}))
-      throw Failure{"a completion is left: " + status_text(*outcome)};
+      throw Failure{"unexpected completion at the end: " + status_text(*outcome)};
   }
 
  private:
@@ -50,9 +50,8 @@ class Player {
     if (played_.trace.size() < 2000)
       played_.trace.push_back(time_text(stage_.now() - start_) + "  " + text);
   }
-  [[noreturn]] void surplus(const Heard& heard) {
-    throw Failure{"a packet came that the script does not expect: " +
-                  describe(heard, meeting_, false)};
+  [[noreturn]] void surplus(const ReceivedPacket& received) {
+    throw Failure{"unexpected packet: " + describe(received, meeting_, false)};
   }
   Duration limit(const Window& window) const {
     if (!window.most) return options_.patience;
@@ -61,8 +60,7 @@ class Player {
   void check_least(const Window& window) {
     const Duration took = stage_.now() - last_;
     const Duration slack = stage_.exact() ? Duration{} : options_.slack;
-    if (took + slack < window.least)
-      throw Failure{"it came after " + time_text(took) + ", too early"};
+    if (took + slack < window.least) throw Failure{"arrived too early, after " + time_text(took)};
   }
 
   void act(const QpText& qp) {
@@ -73,37 +71,37 @@ class Player {
   void act(const Say& say) {
     Draft draft;
     const Bytes frame = compose(say.packet, meeting_, draft);
-    Heard copy{frame, {}, 0, true, {}};
+    ReceivedPacket copy{frame, {}, 0, true, {}};
     note("> " + describe(copy, meeting_, true));
     stage_.say(frame, meeting_, draft);
   }
 
-  void act(const Hear& hear) {
+  void act(const Expect& expect) {
     std::vector<const PacketText*> left;
-    for (const PacketText& packet : hear.packets) left.push_back(&packet);
+    for (const PacketText& packet : expect.packets) left.push_back(&packet);
     while (!left.empty()) {
-      const std::optional<Heard> heard = stage_.hear(limit(hear.window));
-      if (!heard) throw Failure{"no packet came within " + time_text(limit(hear.window))};
-      note("< " + describe(*heard, meeting_, false));
+      const std::optional<ReceivedPacket> received = stage_.expect(limit(expect.window));
+      if (!received) throw Failure{"no packet within " + time_text(limit(expect.window))};
+      note("< " + describe(*received, meeting_, false));
       std::string why;
       const auto same = std::find_if(left.begin(), left.end(), [&](const PacketText* text) {
-        why = mismatch(*text, *heard, meeting_);
+        why = mismatch(*text, *received, meeting_);
         return why.empty();
       });
       if (same == left.end())
-        throw Failure{(left.size() > 1 ? "none of them came" : why) + "\n  heard: < " +
-                      describe(*heard, meeting_, false)};
+        throw Failure{(left.size() > 1 ? "matches none of the lines of any .. end" : why) +
+                      "\n  received: < " + describe(*received, meeting_, false)};
       left.erase(same);
     }
-    check_least(hear.window);
+    check_least(expect.window);
   }
 
   void act(const Nothing& nothing) {
     const Duration time =
         stage_.exact() ? nothing.time : std::max(nothing.time, Duration::from_ms(30));
-    if (const auto heard = stage_.hear(time)) surplus(*heard);
+    if (const auto received = stage_.expect(time)) surplus(*received);
     if (const auto outcome = stage_.done({}))
-      throw Failure{"a completion came: " + status_text(*outcome)};
+      throw Failure{"unexpected completion: " + status_text(*outcome)};
   }
 
   void act(const Wait& wait) { stage_.wait(wait.time); }
@@ -126,7 +124,7 @@ class Player {
 
   void act(const Done& done) {
     const std::optional<Outcome> outcome = next(done.receive, limit(done.window));
-    if (!outcome) throw Failure{"no completion came within " + time_text(limit(done.window))};
+    if (!outcome) throw Failure{"no completion within " + time_text(limit(done.window))};
     note("done " + status_text(*outcome));
     if (outcome->status != done.status || (done.id && outcome->id != *done.id) ||
         (done.bytes && outcome->bytes != *done.bytes) || (done.imm && outcome->imm != *done.imm))
@@ -134,7 +132,7 @@ class Player {
     check_least(done.window);
   }
 
-  // Completions of the two queues have no order between them.
+  // Completions of the send and the receive queue are not ordered.
   std::optional<Outcome> next(bool receive, Duration limit) {
     std::vector<Outcome>& kept = kept_[receive];
     if (!kept.empty()) {
@@ -150,18 +148,18 @@ class Player {
     return {};
   }
 
-  // What an end cannot tell is not asked.
+  // Skips checks that the end does not support.
   template <class Ask>
   void ask(Ask&& question) {
     try {
       question();
-    } catch (const Unsupported& unsupported) {
-      note(std::string("(not asked: ") + unsupported.what() + ")");
+    } catch (const NotSupportedByEnd& unsupported) {
+      note(std::string("(not checked: ") + unsupported.what() + ")");
     }
   }
 
   void act(const Virtual&) {
-    if (!stage_.exact()) throw Unsupported("it needs virtual time");
+    if (!stage_.exact()) throw NotSupportedByEnd("needs virtual time");
   }
   void act(const Modify& modify) { stage_.modify(modify.state); }
   void act(const State& state) {
@@ -207,7 +205,7 @@ Played play(const Script& script, Stage& stage, const PlayOptions& options) {
   } catch (const Failure& failure) {
     played.verdict = Verdict::failed;
     played.why = failure.why;
-  } catch (const Unsupported& unsupported) {
+  } catch (const NotSupportedByEnd& unsupported) {
     played.verdict = Verdict::skipped;
     played.why = unsupported.what();
   } catch (const std::exception& complaint) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Plays a script on a stage, step by step, up to the first that does not go as written.
+// Plays a script on a stage, step by step, up to the first failed step.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ struct Played {
   Verdict verdict = Verdict::passed;
   size_t line = 0;                 // of the step that failed
   std::string why;                 // one or more lines of text
-  std::vector<std::string> trace;  // what was said and heard, and when
+  std::vector<std::string> trace;  // packets and completions, with times
 };
 
 struct PlayOptions {
   Psn peer_first{1000}, end_first{0xABCDEF};
-  // How long an answer may take that the script gives no time for.
+  // Time limit of answers without `within`.
   Duration patience = Duration::from_s(10);
-  // How much longer than a script says something may take, where time is not virtual.
+  // Tolerance of times if time is not virtual.
   Duration slack = Duration::from_ms(200);
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See live_stage.hpp: the conversation with the end.
+// The command connection to the puppet (live_stage.hpp).
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -36,7 +36,7 @@ Result<std::unique_ptr<Puppet>> Puppet::call(const std::string& host_and_port) {
                      ? -1
                      : connect_to(host_and_port.substr(0, colon), host_and_port.substr(colon + 1));
   if (fd < 0)
-    return Error{Code::not_found, "no end answers at \"" + host_and_port +
+    return Error{Code::not_found, "no puppet answers at \"" + host_and_port +
                                       "\": start weft_puppet PORT or verbs_puppet PORT there and "
                                       "name HOST:PORT (" +
                                       std::strerror(errno) + ")"};
@@ -47,20 +47,20 @@ Result<std::unique_ptr<Puppet>> Puppet::call(const std::string& host_and_port) {
 
 Puppet::~Puppet() { close(fd_); }
 
-std::map<std::string, std::string> Puppet::tell(const std::string& line) {
+std::map<std::string, std::string> Puppet::send_command(const std::string& line) {
   const std::string text = line + "\n";
   if (send(fd_, text.data(), text.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(text.size()))
-    throw Complaint("the end is gone");
+    throw ScriptError("the puppet has closed the connection: see its output");
   while (received_.find('\n') == std::string::npos) {
     char bytes[4096];
     const ssize_t n = recv(fd_, bytes, sizeof bytes, 0);
-    if (n <= 0) throw Complaint("the end is gone");
+    if (n <= 0) throw ScriptError("the puppet has closed the connection: see its output");
     received_.append(bytes, static_cast<size_t>(n));
   }
   const size_t end = received_.find('\n');
   const std::string answer = received_.substr(0, end);
   received_.erase(0, end + 1);
-  if (!answer.starts_with("ok")) throw Unsupported("the end answers: " + answer);
+  if (!answer.starts_with("ok")) throw NotSupportedByEnd("the puppet answers: " + answer);
   std::map<std::string, std::string> values;
   std::istringstream words(answer.substr(2));
   for (std::string word; words >> word;)

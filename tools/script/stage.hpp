@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where a script is played: an end under test, whose queue pair can be made, told and asked, and a
-// wire on which the peer says packets and hears the end's. One stage serves one script. What a
-// stage cannot do throws Unsupported; what goes wrong with the stage itself throws Complaint.
+// The environment of a script: an end under test, whose queue pair can be created, used and
+// queried, and a wire between the peer and the end. One stage serves one script. Throws
+// NotSupportedByEnd for operations that the stage does not support, ScriptError for errors of the
+// stage itself.
 #pragma once
 
 #include <memory>
@@ -13,11 +14,11 @@
 
 namespace weft::script {
 
-struct Unsupported : std::runtime_error {
+struct NotSupportedByEnd : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A completion, in what the ends have in common.
+// A completion: the fields that all ends have.
 struct Outcome {
   bool receive = false;
   Status status = Status::success;
@@ -30,13 +31,13 @@ class Stage {
  public:
   virtual ~Stage() = default;
 
-  // Makes the end's queue pair and walks it to the state that is asked for, with the peer's first
-  // PSN and its own. Returns what both sides know of each other.
+  // Creates the end's queue pair and brings it to the requested state, with the first PSNs of the
+  // peer and the end. Returns the connection data of both.
   virtual Meeting meet(const QpText& qp, Psn peer_first, Psn end_first) = 0;
 
   virtual void say(const Bytes& frame, const Meeting& meeting, const Draft& draft) = 0;
-  // The end's next packet; nothing if none came within the time.
-  virtual std::optional<Heard> hear(Duration limit) = 0;
+  // The end's next packet; nothing after `limit`.
+  virtual std::optional<ReceivedPacket> expect(Duration limit) = 0;
 
   virtual void post(const Post& post, const Meeting& meeting) = 0;
   virtual void receive(const Receive& receive) = 0;
@@ -47,11 +48,11 @@ class Stage {
   virtual void modify(QpState state) = 0;
   virtual QpState state() = 0;
   virtual uint64_t count(const std::string& name) = 0;
-  virtual std::string event() = 0;  // the next one's name; empty: none
+  virtual std::string event() = 0;  // name of the next event; empty: none
 
   virtual void wait(Duration time) = 0;
   virtual Instant now() = 0;
-  // Time is virtual: what a script says of it is exact.
+  // True if time is virtual: times are exact.
   virtual bool exact() const = 0;
 };
 

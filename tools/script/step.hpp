@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A script as data: a title and steps, each with the line that it stands on. tests/script/README.md
-// is the manual of the language.
+// A parsed script: a title and steps, each with its line number. docs/packet-scripts.md
+// describes the language.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace weft::script {
 
-// How the end's queue pair is made and how far it is walked.
+// The end's queue pair and its initial state.
 struct QpText {
   QpType type = QpType::rc;
   QpState state = QpState::rts;
@@ -26,10 +26,10 @@ struct QpText {
   uint8_t min_rnr_timer = 12;  // 0.64 ms
   uint8_t max_rd = 16;         // READs and atomics outstanding, either way
   uint32_t depth = 256;        // requests, and receives
-  bool credits = false;        // the end tells how many receives it has
+  bool credits = false;        // the end reports credits
 };
 
-// When something has to happen, counted from the last step that was no wait.
+// The time window of a step, from the last step that was no wait.
 struct Window {
   Duration least;
   std::optional<Duration> most;
@@ -38,7 +38,7 @@ struct Window {
 struct Say {
   PacketText packet;
 };
-struct Hear {  // in any order
+struct Expect {  // in any order
   std::vector<PacketText> packets;
   Window window;
 };
@@ -61,7 +61,7 @@ struct Post {
   // Offset of its data in the end's memory. None: data has a place of its own in the upper half.
   std::optional<uint32_t> from;
   uint32_t length = 0;
-  std::optional<Bytes> data;  // written there first
+  std::optional<Bytes> data;  // written there before posting
 };
 struct Receive {
   uint64_t id = 0;
@@ -89,7 +89,7 @@ struct Event {
 };
 struct Virtual {};  // what follows needs exact time, or the set-up of weft's engine
 
-using Action = std::variant<QpText, Say, Hear, Nothing, Wait, Fill, Memory, Post, Receive, Done,
+using Action = std::variant<QpText, Say, Expect, Nothing, Wait, Fill, Memory, Post, Receive, Done,
                             Modify, State, Count, Event, Virtual>;
 
 struct Step {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See text.hpp.
+// Parses tokens (text.hpp).
 #include "tools/script/text.hpp"
 
 #include <cctype>
@@ -10,15 +10,15 @@ namespace weft::script {
 
 namespace {
 
-[[noreturn]] void complain(std::string_view what, std::string_view expected) {
-  throw Complaint("\"" + std::string(what) + "\" is no " + std::string(expected));
+[[noreturn]] void script_error(std::string_view what, std::string_view expected) {
+  throw ScriptError("\"" + std::string(what) + "\" is no " + std::string(expected));
 }
 
 constexpr std::string_view kNumber = "number: write 12, 0x1f, 4K, i or a sum or product of these";
 
 int64_t factor(std::string_view text, int64_t i) {
   if (text == "i") {
-    if (i < 0) throw Complaint("\"i\" means something within repeat only");
+    if (i < 0) throw ScriptError("\"i\" is defined only within repeat");
     return i;
   }
   int64_t scale = 1;
@@ -31,7 +31,7 @@ int64_t factor(std::string_view text, int64_t i) {
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), value, hexadecimal ? 16 : 10);
   if (text.empty() || error != std::errc() || end != text.data() + text.size())
-    complain(text, kNumber);
+    script_error(text, kNumber);
   return static_cast<int64_t>(value) * scale;
 }
 
@@ -46,7 +46,8 @@ int64_t product(std::string_view text, int64_t i) {
 }
 
 Bytes quoted(std::string_view text) {
-  if (text.size() < 2 || !text.ends_with('"')) complain(text, "text: it lacks its closing quote");
+  if (text.size() < 2 || !text.ends_with('"'))
+    script_error(text, "text: it lacks its closing quote");
   Bytes bytes;
   for (const char c : text.substr(1, text.size() - 2)) bytes.push_back(static_cast<std::byte>(c));
   return bytes;
@@ -58,7 +59,8 @@ Bytes from_hex(std::string_view text) {
     unsigned value = 0;
     const auto [end, error] =
         std::from_chars(text.data() + at, text.data() + std::min(at + 2, text.size()), value, 16);
-    if (error != std::errc() || end != text.data() + at + 2) complain(text, "pairs of hex digits");
+    if (error != std::errc() || end != text.data() + at + 2)
+      script_error(text, "pairs of hex digits");
     bytes.push_back(static_cast<std::byte>(value));
   }
   return bytes;
@@ -68,12 +70,12 @@ Bytes from_hex(std::string_view text) {
 Bytes from_pattern(std::string_view text, int64_t i) {
   const size_t open = text.find('['), dots = text.find("..");
   if (open == std::string_view::npos || dots == std::string_view::npos || !text.ends_with(']'))
-    complain(text, "piece of a pattern: write p1[0..1024]");
+    script_error(text, "piece of a pattern: write p1[0..1024]");
   const int64_t seed = number(text.substr(0, open), i);
   const int64_t from = number(text.substr(open + 1, dots - open - 1), i);
   const int64_t to = number(text.substr(dots + 2, text.size() - dots - 3), i);
   if (from < 0 || to < from || to > 1 << 28)
-    complain(text, "piece of a pattern: it ends before it begins, or is too long");
+    script_error(text, "piece of a pattern: it ends before it begins, or is too long");
   Bytes bytes;
   for (int64_t place = from; place < to; ++place)
     bytes.push_back(pattern(static_cast<uint64_t>(seed), static_cast<uint64_t>(place)));
@@ -85,14 +87,14 @@ Bytes piece(std::string_view text, int64_t i) {
   if (text.starts_with("hex:")) return from_hex(text.substr(4));
   if (text.starts_with("zero:")) {
     const int64_t size = number(text.substr(5), i);
-    if (size < 0 || size > 1 << 28) complain(text, "count of zeros");
+    if (size < 0 || size > 1 << 28) script_error(text, "count of zeros");
     return Bytes(static_cast<size_t>(size));
   }
   if (text.starts_with('p')) return from_pattern(text.substr(1), i);
-  complain(text, "data: write \"text\", hex:00ff, zero:100 or p1[0..1024]");
+  script_error(text, "data: write \"text\", hex:00ff, zero:100 or p1[0..1024]");
 }
 
-// The end of the piece that `text` begins with.
+// The end of the first item of `text`.
 size_t piece_end(std::string_view text) {
   bool inside = false;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -148,7 +150,7 @@ Duration duration(std::string_view text) {
   if (name == "ms") ps = 1e9;
   if (name == "s") ps = 1e12;
   if (ps == 0 || unit == copy.c_str() || !(value >= 0) || value * ps > 1e17)
-    complain(text, "time: write 10us, 1.5ms or 2s");
+    script_error(text, "time: write 10us, 1.5ms or 2s");
   return Duration::from_ps(static_cast<int64_t>(value * ps + 0.5));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The small pieces of the language: words of a line, numbers, times, bytes. What cannot be read
-// throws Complaint, whose text says what was expected.
+// Tokens of the language: words of a line, numbers, times, bytes. Throws ScriptError, whose text
+// names the expected syntax.
 #pragma once
 
 #include <stdexcept>
@@ -13,15 +13,15 @@
 
 namespace weft::script {
 
-struct Complaint : std::runtime_error {
+struct ScriptError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 // Words between blanks, up to '#'; a quoted text is part of its word.
 std::vector<std::string> words_of(std::string_view line);
 
-// Sums and products of numbers (decimal, 0x, K and M for 1024 and its square) and of `i`, the turn
-// of the innermost repeat: "3", "2*i+1", "-1", "0x7fffff", "4K".
+// Sums and products of numbers (decimal, 0x, K and M for 1024 and its square) and of `i`, the
+// iteration of the innermost repeat: "3", "2*i+1", "-1", "0x7fffff", "4K".
 int64_t number(std::string_view text, int64_t i);
 
 // "10us", "1.5ms", "2s".

@@ -141,22 +141,23 @@ int words() {
 int main(int argc, char** argv) {
   weft::script::RunOptions options;
   CLI::App app(
-      "weft_script: short dialogues of RoCEv2 packets with an end under test.\n"
-      "tests/script/README.md is the manual of the language.");
+      "weft_script: plays RoCEv2 packet scripts against an endpoint under test.\n"
+      "docs/packet-scripts.md describes the language.");
   app.option_defaults()->always_capture_default();
   app.require_subcommand(1);
   CLI::App* const run = app.add_subcommand("run", "Play scripts");
   run->add_option("files", options.files, "Scripts, or folders of them")->required();
-  run->add_option("--psn", options.psns, "First PSNs; each script is played with each")
+  run->add_option("--psn", options.psns, "First PSNs; each script is played once per value")
       ->capture_default_str();
   run->add_option("--end", options.live.puppet,
-                  "HOST:PORT of a live end (a puppet) in place of the engine");
-  run->add_option("--end-device", options.live.device, "Its device: roce+udp:lo, rxe0 ...");
-  run->add_option("--wire", options.live.wire, "The device whose port the peer speaks through")
+                  "HOST:PORT of a live end (a puppet) instead of the engine (default: the engine)");
+  run->add_option("--end-device", options.live.device,
+                  "Device of the live end: roce+udp:lo, rxe0 ...");
+  run->add_option("--wire", options.live.wire, "Device whose port carries the peer's packets")
       ->capture_default_str();
-  run->add_flag("--trace", options.trace, "Show what was said and heard");
-  run->add_flag("--json", options.json, "For machines");
-  const CLI::App* const words = app.add_subcommand("words", "List the words of the language");
+  run->add_flag("--trace", options.trace, "Print every packet and completion with its time");
+  run->add_flag("--json", options.json, "Print JSON");
+  const CLI::App* const words = app.add_subcommand("words", "List opcodes, fields and counters");
   CLI11_PARSE(app, argc, argv);
   try {
     return words->parsed() ? weft::script::words() : weft::script::run(options);

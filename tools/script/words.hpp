@@ -22,18 +22,18 @@ struct Rest {
   bool empty() const { return at == words.size(); }
   const std::string& peek() const { return words[at]; }
   const std::string& take(const char* what) {
-    if (empty()) throw Complaint(std::string("here is missing: ") + what);
+    if (empty()) throw ScriptError(std::string("here is missing: ") + what);
     return words[at++];
   }
 };
 
 [[noreturn]] inline void unknown(const std::string& word, const std::string& valid) {
-  throw Complaint("\"" + word + "\" means nothing here; " + valid);
+  throw ScriptError("\"" + word + "\" means nothing here; " + valid);
 }
 
 inline uint64_t natural(const std::string& text, int64_t i) {
   const int64_t value = number(text, i);
-  if (value < 0) throw Complaint(text + " is negative");
+  if (value < 0) throw ScriptError(text + " is negative");
   return static_cast<uint64_t>(value);
 }
 
