@@ -68,7 +68,7 @@ struct End {
     if (!attached) fail(attached.error().message);
     redirect = *std::move(attached);
     wire::Outer outer;
-    outer.mac_destination.fill(0xFF);  // whoever is at the other end
+    outer.mac_destination.fill(0xFF);  // any receiver
     outer.source = address_of(end);
     outer.destination = address_of(1 - end);
     outer.source_port = 0xC000;

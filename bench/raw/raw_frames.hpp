@@ -28,7 +28,7 @@ inline double seconds_now() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-// False: not allowed.
+// Returns false without permission.
 inline bool pin(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -67,14 +67,14 @@ void raw_stream(End& end, bool sends, const RawRun& run, RawBoard& board) {
 
 template <class End>
 void raw_ping_pong(End& end, bool begins, const RawRun& run, RawBoard& board) {
-  constexpr double kPatience_s = 5;  // a frame was lost, or nobody is there
+  constexpr double kTimeoutS = 5;  // a frame was lost, or the other end is missing
   std::vector<double> times;
   const double begin = seconds_now();
   while (!board.stop) {
     const double start = seconds_now();
     if (begins) (void)end.send(1);
     while (end.receive() == 0)
-      if (board.stop || seconds_now() > begin + run.seconds + kPatience_s) return;
+      if (board.stop || seconds_now() > begin + run.seconds + kTimeoutS) return;
     if (!begins) (void)end.send(1);
     if (!begins) continue;
     times.push_back((seconds_now() - start) / 2 * 1e6);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The shm port alone, without the engine: what a frame costs between two processes pinned on cores
-// 0 and 1. Against raw_shm it shows the price of the port, against weft_perf the price of the
+// 0 and 1. Against raw_shm it shows the price of the port, against weft_write_lat the price of the
 // engine.
 #include <sched.h>
 #include <sys/wait.h>
@@ -37,7 +37,7 @@ struct End {
   std::vector<std::byte> memory;
   size_t turn = 0;
   uint64_t by_reference = 0;
-  uint64_t taken = 0;  // frames that came before anybody waited for them
+  uint64_t taken = 0;  // frames received before a call waited for them
   std::array<TxFrame, 64> burst;
   std::array<Span, 64> spans;
   std::array<Frame, 64> frames;
@@ -76,7 +76,7 @@ void send(End& end, uint32_t frames, uint32_t payload, bool staged) {
     sent += end.port->transmit(std::span(end.burst.data(), frames).subspan(sent));
 }
 
-// Takes what has come; returns the number of frames.
+// Receives frames; returns their number.
 uint64_t take(End& end) {
   const size_t count = end.port->receive(end.frames);
   for (size_t i = 0; i < count; ++i) {
@@ -99,7 +99,7 @@ void take_all(End& end, uint64_t frames) {
   end.taken -= frames;
 }
 
-// Opens a port in each of two processes and lets them know each other; runs both sides.
+// Opens a port in each of two processes, exchanges their addresses, and runs both sides.
 template <class Near, class Far>
 void measure(const PortOptions& options, size_t payload, Near near, Far far) {
   int to_parent[2], to_child[2];
@@ -120,7 +120,7 @@ void measure(const PortOptions& options, size_t payload, Near near, Far far) {
   if (write(out, &end.path.source, sizeof(Gid)) != sizeof(Gid) ||
       read(in, &end.path.destination, sizeof(Gid)) != sizeof(Gid))
     std::exit(1);
-  // Make the links, then let both sides hear what the other found out about them.
+  // Establish the links, then let both sides process the link messages.
   send(end, 1, 8, true);
   take_all(end, 1);
   for (int i = 0; i < 2; ++i) {
@@ -130,7 +130,7 @@ void measure(const PortOptions& options, size_t payload, Near near, Far far) {
   }
   if (child == 0) {
     far(end);
-    // Not gone before the other side has all answers.
+    // Does not exit before the other side has all answers.
     char byte;
     (void)!read(in, &byte, 1);
     _exit(0);
@@ -173,7 +173,7 @@ double half_round_trip(const PortOptions& options, uint32_t payload, bool staged
   return best / rounds / 2;
 }
 
-// Frames per nanosecond; a credit frame comes back for every burst, at most `ahead` are on the way.
+// Frames per nanosecond; a credit frame comes back for every burst, at most `ahead` are in flight.
 double rate(const PortOptions& options, uint32_t payload, bool staged, uint32_t burst, int bursts) {
   constexpr uint64_t kAhead = 4;
   double best = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A libibverbs with one device that does nothing: what is posted has succeeded when it is polled,
-// and no byte moves. So what a program spends between its own code and this one is all that its way
-// here costs (verbs_cost.cpp). Queue pairs are posted by lists and by ibv_wr_*, both into the same
-// ring of the completion queue. Not thread-safe, and it believes what it is told.
+// A libibverbs with one device that does nothing: posted requests complete successfully when
+// polled, and no byte moves. So the time of a program on it is the cost of its own path
+// (verbs_cost.cpp). Queue pairs are posted by lists and by ibv_wr_*, both into the same ring of the
+// completion queue. Not thread-safe, and it does not validate arguments.
 #include "bench/verbs/idle_device.hpp"
 
 #include <infiniband/verbs.h>

@@ -5,7 +5,7 @@
 namespace weft::torch_adapter {
 namespace {
 
-// The type of weft's that is this one.
+// The weft type of a PyTorch type.
 c10::optional<DataType> same_type(at::ScalarType type) {
   switch (type) {
     case at::kByte:
@@ -64,7 +64,7 @@ Reduced reduced_bool(const c10d::ReduceOp& op) {
   }
 }
 
-// Its memory holds its elements, in order and as they are.
+// True if the tensor's memory holds its elements contiguously and in order.
 bool is_plain(const at::Tensor& tensor) {
   return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
 }

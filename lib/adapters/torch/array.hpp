@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensors as weft's collectives take them: one array in memory and a type. One contiguous tensor is
-// its own array; anything else is packed into a new one, and unpacked when the call is done.
+// Tensors as weft's collectives take them: one array and a type. A single contiguous tensor is its
+// own array; others are packed into a new one, and unpacked when the call is done.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,16 +11,16 @@
 
 namespace weft::torch_adapter {
 
-// How elements travel in calls that only move them: as their own type if weft has it, else as
-// bytes.
+// The type in calls that only move elements: their own if weft has it, otherwise bytes.
 struct Moved {
   DataType type = DataType::uint8;
   size_t per_element = 1;
 };
 Moved moved(at::ScalarType type);
 
-// How elements are added up and so on. Booleans are bytes: their sum is "or", their product "and".
-// Throws if weft does not have the type or the operation, with a text that says what it has.
+// The type and operation of a reduction. Booleans are bytes: their sum is "or", their product
+// "and". Throws if weft does not support the type or the operation; the text lists the supported
+// ones.
 struct Reduced {
   DataType type = DataType::fp32;
   ReduceOp op = ReduceOp::sum;

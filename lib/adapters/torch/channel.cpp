@@ -14,7 +14,7 @@
 namespace weft::torch_adapter {
 namespace {
 
-constexpr Duration kLook = Duration::from_ms(50);  // how often a call looks whether all is to end
+constexpr Duration kLook = Duration::from_ms(50);  // interval of checks for shutdown
 constexpr char kDestroyed[] = "the process group is destroyed";
 
 thread_local Loop* running = nullptr;  // the one that this thread belongs to
@@ -105,7 +105,7 @@ void Loop::run() {
   fail_rest();
 }
 
-// Nothing more is queued then.
+// No call is queued afterwards.
 void Loop::fail_rest() {
   while (!queue_.empty()) {
     const Item item = std::move(queue_.front());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Channels: a communicator with the thread that it belongs to. Calls are carried out one after the
-// other in the order in which they come; whoever made one holds a Pending. Callbacks of futures run
-// in the channel's thread.
+// Channels: a communicator and its thread. Calls run one at a time in FIFO order; the caller holds
+// a Pending. Callbacks of futures run in the channel's thread.
 #pragma once
 
 #include <atomic>
@@ -55,8 +54,8 @@ class Channel {
   // Ends what is in progress, on all ranks, and leaves. Joins the thread; in a callback, which is
   // that thread, it is left to join_left().
   void close();
-  // In a callback of this channel the call is carried out, after those before it, before submit()
-  // returns: nobody else could while the callback waits for it.
+  // In a callback of this channel the call runs, after earlier ones, before submit() returns: the
+  // channel's thread is the one that waits for it.
   void submit(PendingPtr pending, Call call);
 
   // Waits for the threads of channels that a callback has closed.

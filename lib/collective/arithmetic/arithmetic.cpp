@@ -89,7 +89,7 @@ struct Product {
       return a * b;
   }
 };
-// a != a is how a NaN shows; integers never do.
+// a != a is true for NaN only, never for integers.
 struct Minimum {
   template <class A>
   static A of(A a, A b) {
@@ -103,8 +103,8 @@ struct Maximum {
   }
 };
 
-// b, the operand that is in no cache if one is not, is asked for two pages ahead, where the
-// processor's own prefetch does not reach. The target is an operand, or apart from both.
+// Prefetches b, the operand that may be in no cache, two pages ahead, beyond the reach of the
+// hardware prefetcher. The target is one of the operands, or does not overlap them.
 template <class Op, class A, class X, class Y>
 WEFT_LOOP void reduce(std::byte* target, const std::byte* a, const std::byte* b, size_t count) {
   constexpr size_t kTogether = 128 / sizeof(A), kAhead = 8192, kLine = 64;
@@ -151,12 +151,11 @@ WEFT_LOOP void add_weighted(std::byte* accumulators, const std::byte* elements, 
              load<A>(accumulators, i) + static_cast<A>(weight) * wide(load<T>(elements, i)));
 }
 
-// ---- versions
-// ----------------------------------------------------------------------------------
+// ---- versions ----
 
-// A loop compiled for any processor, and for those with AVX2: twice as fast where there is much to
-// compute for a byte. Loops are inlined here, so nothing else is compiled for AVX2. There is no
-// fused multiply-add in it, and both give the same bits.
+// A loop compiled for any processor and for AVX2, which is twice as fast if there is much to
+// compute per byte. Loops are inlined here, so nothing else is compiled for AVX2. There is no fused
+// multiply-add in it, and both give the same bits.
 template <class Signature, Signature* Loop>
 struct Versions;
 template <class... Arguments, void (*Loop)(Arguments...)>
@@ -200,8 +199,7 @@ Arithmetic table(bool portable) {
   return result;
 }
 
-// ---- blocks of MX
-// ---------------------------------------------------------------------------------
+// ---- blocks of MX ----
 
 constexpr size_t kValues = MxBlock<E4m3>::kValues;
 

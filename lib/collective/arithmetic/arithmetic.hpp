@@ -29,7 +29,7 @@ struct Arithmetic {
                        size_t count) = nullptr;
 };
 
-// The fastest that this processor can do, or what any can: the bits are the same.
+// The fastest version for this processor, or the portable one: the bits are the same.
 Arithmetic arithmetic_of(DataType type, ReduceOp op, bool portable = false) noexcept;
 
 }  // namespace weft::collective

@@ -7,8 +7,8 @@
 #include <bit>
 #include <cstdint>
 
-// Loops over elements are compiled for several processors, and all that they call with them: a
-// function of its own would be for any.
+// Loops over elements are compiled for several processors, so the functions that they call must be
+// inlined into them.
 #define WEFT_LOOP [[gnu::always_inline]] inline
 
 namespace weft::collective {
@@ -20,8 +20,7 @@ struct Fp16 {
   uint16_t bits = 0;
 };
 
-// `yes` or `no`, both of which are computed: with a branch, or what the compiler might make one of,
-// loops would not be vectorised.
+// `yes` or `no`, both of which are computed: a branch would prevent vectorisation.
 inline uint32_t select(bool condition, uint32_t yes, uint32_t no) {
   const uint32_t mask = 0U - static_cast<uint32_t>(condition);
   return (yes & mask) | (no & ~mask);

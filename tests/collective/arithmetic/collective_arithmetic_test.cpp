@@ -95,7 +95,7 @@ TEST_CASE("integers wrap, minimum and maximum keep NaNs") {
   CHECK(reduced<int8_t>(DataType::int8, ReduceOp::prod, -128, -1) == -128);
   CHECK(reduced<uint32_t>(DataType::uint32, ReduceOp::sum, UINT32_MAX, 2) == 1);
   CHECK(reduced<int32_t>(DataType::int32, ReduceOp::min, -5, 3) == -5);
-  // What is negative in one is largest in the other.
+  // Values that are negative as signed are the largest as unsigned.
   CHECK(reduced<int8_t>(DataType::int8, ReduceOp::min, -1, 1) == -1);
   CHECK(reduced<uint32_t>(DataType::uint32, ReduceOp::max, UINT32_MAX, 1) == UINT32_MAX);
   CHECK(reduced<uint64_t>(DataType::uint64, ReduceOp::max, UINT64_MAX, 1) == UINT64_MAX);
@@ -155,7 +155,7 @@ TEST_CASE("reductions of all operand kinds agree, at any alignment") {
   }
 }
 
-TEST_CASE("sums of any length are of all elements, and of no more") {
+TEST_CASE("sums of any length cover all elements, and no others") {
   const auto check = [](DataType type, auto zero) {
     using T = decltype(zero);
     const Arithmetic arithmetic = arithmetic_of(type, ReduceOp::sum);
@@ -178,7 +178,7 @@ TEST_CASE("sums of any length are of all elements, and of no more") {
   check(DataType::fp64, double{});
 }
 
-TEST_CASE("what this processor does faster gives the same bits") {
+TEST_CASE("the fastest version for this processor gives the same bits") {
   const uint64_t seed = 20261122;
   INFO("seed " << seed);
   base::Random random(seed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The 8-bit formats and their blocks against their definition: all codes, all scales, every place
-// where rounding changes its mind, and what is beyond.
+// The 8-bit formats and their blocks compared with their definitions: all codes, all scales, every
+// rounding boundary, and overflow.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -38,7 +38,7 @@ double value_of(const Definition& format, int bits) {
          std::ldexp(mantissa + mantissa_range, exponent - format.bias - format.mantissa_bits);
 }
 
-// The code nearest to a number, by looking at all of them.
+// The code nearest to a number, by exhaustive search.
 int nearest(const Definition& format, double wanted) {
   const int sign = std::signbit(wanted) ? 0x80 : 0;
   wanted = std::abs(wanted);
@@ -169,7 +169,7 @@ void check_blocks(uint64_t seed) {
   }
 }
 
-TEST_CASE("blocks are narrowed as MX says") {
+TEST_CASE("blocks are narrowed as in MX 1.0") {
   check_blocks<E4m3>(20261122);
   check_blocks<E5m2>(20261123);
 }

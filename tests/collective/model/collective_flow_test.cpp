@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where latency and contention meet, the flow model beside packets: near ranks give to a busy one
-// while what far ones give is on its way.
+// Latency and contention in the flow model compared with packets: near ranks load a receiver while
+// data of far ranks are in flight.
 #include "lib/collective/model/flow_model.hpp"
 #include "lib/collective/model/packet_model.hpp"
 #include "lib/collective/model/selector.hpp"
@@ -30,7 +30,7 @@ Times times_of(const Topology& topology, Collective collective, std::string_view
           simulate_packets({&call, 1}, topology, routes, {.packet_bytes = 1024}).seconds[0]};
 }
 
-TEST_CASE("a rank that all give to is busy before the farthest reaches it") {
+TEST_CASE("incast: the receiver is busy before data of the farthest rank arrive") {
   const Topology torus = make_torus({{"x", 4, kRate}, {"y", 4, kRate}}, kLink_s);
   constexpr uint64_t kCount = 65536;
   const double bytes_s = 15.0 * kCount / (4 * kRate), farthest_s = 4 * kLink_s;
@@ -40,21 +40,21 @@ TEST_CASE("a rank that all give to is busy before the farthest reaches it") {
   CHECK(reduce.flows == Approx(reduce.packets).epsilon(0.1));
 }
 
-TEST_CASE("who gives to all is busy from the beginning, and the farthest has it last") {
+TEST_CASE("scatter: the sender is busy from the start, and the farthest rank receives last") {
   const Topology torus = make_torus({{"x", 4, kRate}, {"y", 4, kRate}}, kLink_s);
   constexpr uint64_t kCount = 65536;
   const Times broadcast = times_of(torus, Collective::broadcast, "direct", kCount);
   CHECK(broadcast.flows == Approx(broadcast.packets).epsilon(0.15));
 }
 
-TEST_CASE("who shares an earlier link with others comes to the busiest one late") {
+TEST_CASE("a flow that shares an earlier link reaches its bottleneck late") {
   const Topology torus = make_torus({{"z", 4, 64e9}, {"x", 4, 128e9}, {"y", 4, 128e9}}, kLink_s);
   const Times reduce = times_of(torus, Collective::reduce, "bine", 1 << 20);
   CHECK(reduce.flows == Approx(reduce.packets).epsilon(0.12));
 }
 
-TEST_CASE("pieces that follow each other are late once") {
-  // A line of three chips whose second link is the narrow one.
+TEST_CASE("consecutive pieces pay the latency once") {
+  // A line of three chips; the second link is the bottleneck.
   Topology line;
   line.chips = line.nodes = 3;
   line.link_s = kLink_s;
@@ -78,7 +78,7 @@ TEST_CASE("pieces that follow each other are late once") {
   give(10);
 }
 
-TEST_CASE("a route knows the latency to each of its links") {
+TEST_CASE("a route has the latency to each of its links") {
   Topology line;
   line.chips = line.nodes = 3;
   line.link_s = 1e-6;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dead and redundant lanes: what a link, a cut, a bound, a route and a schedule become when some
-// are lost, from the command line's words and from files.
+// Failed and redundant lanes: their effect on links, cuts, bounds, routes and schedules, from
+// command line options and from files.
 #include <unistd.h>
 
 #include <cstdio>
@@ -32,7 +32,7 @@ double best_all_reduce(const Topology& topology, uint64_t count) {
   return best;
 }
 
-TEST_CASE("redundant lanes take the place of dead ones, and only then is a link slower") {
+TEST_CASE("redundant lanes replace failed ones before a link gets slower") {
   const Topology whole = known("trn3-nl72x2-gen3");  // 64 lanes of 8 GB/s, and 16
   CHECK(cut(without(whole, {"backplane:5:16"}), "chip 5") == Approx(1152));
   CHECK(cut(without(whole, {"backplane:5:17"}), "chip 5") == Approx(1152 - 8));
@@ -46,7 +46,7 @@ TEST_CASE("redundant lanes take the place of dead ones, and only then is a link 
   CHECK(cut(cable, "one chip") == Approx(1152));
 }
 
-TEST_CASE("bounds and schedules follow lost lanes") {
+TEST_CASE("bounds and schedules follow failed lanes") {
   constexpr uint64_t kBytes = uint64_t{256} << 20;
   const Topology whole = known("trn3-nl72x2-gen3");
   const auto bound = [&](Collective collective, const Topology& topology) {
@@ -64,13 +64,13 @@ TEST_CASE("bounds and schedules follow lost lanes") {
       CHECK(bound(collective, hurt) > 1.05 * bound(collective, whole));
     CHECK(bound(Collective::all_reduce, hurt) > bound(Collective::all_reduce, whole));
     CHECK(best_all_reduce(hurt, kBytes) >= bound(Collective::all_reduce, hurt));
-    // All go at the pace of the chip that has least.
+    // The slowest chip determines the time of all.
     const double pace = 2.0 * kBytes * 143 / 144 / (cut(hurt, loss.chip) * 1e9);
     CHECK(best_all_reduce(hurt, kBytes) <= 1.15 * pace);
   }
 }
 
-TEST_CASE("routes go around a link without lanes") {
+TEST_CASE("routes avoid a link without lanes") {
   const Topology torus = known("trn2-torus-4x4");
   const Topology hurt = without(torus, {"y:5-6:all"});
   CHECK(hurt.links.size() == torus.links.size() - 2);
@@ -85,7 +85,7 @@ TEST_CASE("routes go around a link without lanes") {
   CHECK(off.error().message.find("chip 5 of trn2-torus-4x4 is cut off") != std::string::npos);
 }
 
-TEST_CASE("dead lanes that cannot be are told") {
+TEST_CASE("invalid failed lanes are reported") {
   for (const char* const word : {"", "x", "x:1", ":1:2", "x:a:2", "x:1-:2", "x:1:2 ", "x:1:-2"}) {
     INFO(word);
     CHECK(!parse_dead_lanes(word));
@@ -102,7 +102,7 @@ TEST_CASE("dead lanes that cannot be are told") {
             .message.find("to chip 6") != std::string::npos);
 }
 
-TEST_CASE("files may say lanes, and which are dead") {
+TEST_CASE("files may define lanes and failed lanes") {
   const std::string file = "/tmp/weft-lanes-" + std::to_string(getpid()) + ".toml";
   const std::string torus =
       "link_latency_us = 1\n[torus]\nnames = [\"x\"]\nsizes = [4]\ngigabytes_per_s = [8]\n";
@@ -134,7 +134,7 @@ TEST_CASE("files may say lanes, and which are dead") {
   std::remove(file.c_str());
 }
 
-TEST_CASE("what is dead in a file is told in tables") {
+TEST_CASE("[[dead]] tables list failed lanes") {
   const std::string file = "/tmp/weft-dead-" + std::to_string(getpid()) + ".toml";
   std::ofstream(file) << "link_latency_us = 1\ndead = [\"x:5:all\"]\n"
                          "[torus]\nnames = [\"x\"]\nsizes = [4]\ngigabytes_per_s = [8]\n";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The networks that are described, against the hop counts and closed formulas that are published
-// for them; and the flow model against what can be computed by hand and against every bound.
+// Networks compared with published hop counts and closed formulas; the flow model compared with
+// results computed by hand and with every lower bound.
 #include <unistd.h>
 
 #include <cstdio>
@@ -57,7 +57,7 @@ TEST_CASE("hop counts are those of the published table") {
   }
 }
 
-TEST_CASE("cuts carry what their links carry") {
+TEST_CASE("the capacity of a cut is that of its links") {
   const auto cut_named = [](const Topology& topology, const std::string& name) {
     for (const Cut& cut : topology.cuts)
       if (cut.name == name) return capacity(topology, cut) / 1e9;
@@ -94,7 +94,7 @@ TEST_CASE("traffic is split over all shortest paths, and none is lost") {
   }
 }
 
-TEST_CASE("on one switch the model is the textbook's formula") {
+TEST_CASE("on one switch the model equals the textbook formula") {
   constexpr double kRate = 1e9, kLatency = 1e-6;  // two links to cross
   const Topology topology = star(8, kRate, kLatency);
   constexpr uint64_t kCount = 8'000'000;
@@ -113,7 +113,7 @@ TEST_CASE("on one switch the model is the textbook's formula") {
         Approx(7 * (block + 2 * kLatency)));
 }
 
-TEST_CASE("all-to-all of chips takes what the narrowest cut takes") {
+TEST_CASE("the narrowest cut determines the time of an all-to-all") {
   constexpr double kBytes = 1 << 30;
   struct Row {
     const char* name;
@@ -134,7 +134,7 @@ TEST_CASE("all-to-all of chips takes what the narrowest cut takes") {
   }
 }
 
-TEST_CASE("no prediction beats its bound") {
+TEST_CASE("no prediction is below its lower bound") {
   for (const char* name : {"trn1-torus-4x4", "trn2-torus-4x4", "trn3-nl32x2-gen1"}) {
     const Topology topology = known(name);
     for (const Algorithm& algorithm : algorithms())
@@ -170,7 +170,7 @@ TEST_CASE("bucket all-reduce comes near the bound of networks of up to 144 chips
   CHECK(seen >= 12);
 }
 
-// Rings inside, rails between: a rank gives in both directions of a ring, and once to a rail.
+// Rings inside, rails between: a rank sends in both directions of a ring, and once to a rail.
 TEST_CASE("all-reduce over rails comes near the bound") {
   for (const char* const name : {"trn1-x4-torus-4x4-800g", "trn1-x4-torus-4x4-1600g",
                                  "trn2-x4-torus-4x4-200g", "trn2-x4-torus-4x4-400g"}) {
@@ -184,7 +184,7 @@ TEST_CASE("all-reduce over rails comes near the bound") {
   }
 }
 
-TEST_CASE("what goes along a dimension takes its links where others are as near") {
+TEST_CASE("puts along a dimension use its links if they are on a shortest path") {
   const Topology topology = known("trn3-nl72x2-gen3");  // chips of a tray: one plane, one switch
   Routes routes(topology);
   const auto media = [&](uint32_t from, uint32_t to, uint8_t along) {
@@ -196,7 +196,7 @@ TEST_CASE("what goes along a dimension takes its links where others are as near"
   CHECK(media(0, 1, 1) == "backplane backplane ");
   CHECK(media(0, 1, 2) == "tray tray ");
   CHECK(routes.between(0, 1).shares.size() == 4);
-  CHECK(routes.between(0, 1, 0).shares.size() == 4);  // no way over the other rack
+  CHECK(routes.between(0, 1, 0).shares.size() == 4);  // no path over the other rack
   CHECK(routes.between(0, 5, 2).shares.size() == 2);  // another tray: the backplane
 }
 
@@ -212,7 +212,7 @@ TEST_CASE("Swing takes the fewest links of a torus that latency and bytes both m
   }
 }
 
-TEST_CASE("all-reduces over dimensions are right on grids of all kinds") {
+TEST_CASE("all-reduces over dimensions verify on grids of all kinds") {
   const std::vector<std::vector<Dimension>> grids = {
       {{4}, {4}},
       {{8}, {2}, {4, 1, false}},
@@ -262,7 +262,7 @@ TEST_CASE("rails join the chips of the same place of all domains") {
     CHECK(capacity(topology, cut) == Approx(cut.name == "one chip" ? 24e9 : 16e9));
 }
 
-TEST_CASE("hierarchical all-reduce sends between domains what it must, in few steps") {
+TEST_CASE("hierarchical all-reduce sends the minimum between domains, in few steps") {
   const Topology topology = railed(8, 1, 0);
   constexpr double kCount = 1.5e6;  // one wave
   // 3 steps of a ring of four in both directions and back; then halving and doubling of a quarter,
@@ -275,14 +275,15 @@ TEST_CASE("hierarchical all-reduce sends between domains what it must, in few st
   CHECK(time <= inside + between + 2 * 2 * 3 * 10e-6);
 }
 
-TEST_CASE("waves of a large hierarchical all-reduce are inside domains and between them at once") {
+TEST_CASE("waves of a large hierarchical all-reduce overlap phases inside and between domains") {
   const Topology topology = railed(8, 1, 0);
   constexpr double kCount = 64e6;
   const double inside = 2 * 3 * (kCount / 8 / 10e9), between = 2 * (kCount / 4 * 7 / 8 / 4e9);
   const double time =
       predicted(topology, Collective::all_reduce, "hierarchical", static_cast<uint64_t>(kCount));
   CHECK(time >= between);
-  CHECK(time <= between + inside / 4 + 4 * 2 * 2 * 3 * 10e-6);  // of four waves one is waited for
+  CHECK(time <=
+        between + inside / 4 + 4 * 2 * 2 * 3 * 10e-6);  // one of four waves is not overlapped
 }
 
 TEST_CASE("one of four planes lost costs a third of the time, by the flow model") {
@@ -294,7 +295,7 @@ TEST_CASE("one of four planes lost costs a third of the time, by the flow model"
     };
     INFO(weft::name(collective) << " " << algorithm);
     CHECK(time(1) <= 1.25 * 4 / 3 * time(0));
-    CHECK(time(1) > 1.05 * time(0));  // it is felt at all
+    CHECK(time(1) > 1.05 * time(0));  // there is an effect
   }
 }
 
@@ -313,7 +314,7 @@ TEST_CASE("a hierarchical all-reduce of thousands of chips is predicted at flow 
   CHECK(time <= bytes + 2 * 2 * 10 * 10e-6 + 6 * 1e-6);
 }
 
-TEST_CASE("topology files that are wrong are told, with the line") {
+TEST_CASE("errors in topology files name the line") {
   const std::string file = "/tmp/weft-topology-" + std::to_string(getpid()) + ".toml";
   const auto message = [&](const std::string& text) {
     std::ofstream(file) << text;

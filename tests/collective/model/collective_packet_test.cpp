@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The packet model: against what can be computed by hand, against the bounds of cuts and the flow
-// model; a small call beside a large one, with classes and without; and what a dispatch over racks
-// saves on the cables between them.
+// The packet model compared with results computed by hand, with bounds and with the flow model; a
+// small call concurrent with a large one, with and without classes; and the bytes that a dispatch
+// over racks saves on the cables between them.
 #include <algorithm>
 
 #include "lib/base/random.hpp"
@@ -48,7 +48,7 @@ TEST_CASE("packets are stored and forwarded, one at a time over each link") {
   CHECK(outcome.packets == 6);
 }
 
-TEST_CASE("what packets take is no less than any cut allows, and near what flows take") {
+TEST_CASE("packet times are above every lower bound, and near the flow model") {
   for (const char* name : {"trn2-torus-4x4", "trn3-nl32x2-gen1"}) {
     const Topology topology = known(name);
     Routes routes(topology);
@@ -89,7 +89,7 @@ double p99(const Topology& topology, bool beside_bulk, uint32_t small_class, uin
   return outcome.seconds[kCalls * 99 / 100 - 1];
 }
 
-TEST_CASE("an all-to-all of the first class hardly notices a bulk all-reduce beside it") {
+TEST_CASE("a bulk all-reduce hardly delays an all-to-all of the highest class") {
   const Topology topology = known("trn2-torus-4x4");
   const double idle = p99(topology, false, 0, 3);
   const double first = p99(topology, true, 0, 3), same = p99(topology, true, 2, 2);
@@ -99,7 +99,7 @@ TEST_CASE("an all-to-all of the first class hardly notices a bulk all-reduce bes
   CHECK(same > 1.5 * idle);
 }
 
-TEST_CASE("classes with weights share a link by them, and strict ones go before") {
+TEST_CASE("weighted classes share a link, strict classes have priority") {
   const Topology two = star(2, 1e9, 0);
   Routes routes(two);
   const Call call(two, Collective::broadcast, "direct", 4'000'000);
@@ -114,10 +114,9 @@ TEST_CASE("classes with weights share a link by them, and strict ones go before"
   CHECK(seconds({0, 1, 3, 1})[0] == Approx(8e-3).epsilon(0.02));
 }
 
-// ---- a plane that dies
-// -----------------------------------------------------------------------------
+// ---- failure of a plane ----
 
-TEST_CASE("a plane of four that dies in progress costs a third of the time, and not much more") {
+TEST_CASE("the failure of one plane of four during a call costs a third of the time") {
   constexpr uint32_t kPlanes = 4, kDomains = 4, kPlaces = 4;
   const Topology topology =
       make_rails(make_torus({{"x", kPlaces, 10e9}}, 1e-6),
@@ -139,18 +138,17 @@ TEST_CASE("a plane of four that dies in progress costs a third of the time, and 
       INFO(algorithm << " " << weft::name(collective) << ": " << outcome.seconds[0] / whole
                      << " times, after " << part);
       CHECK(outcome.seconds[0] <= 1.25 * kPlanes / (kPlanes - 1) * whole);
-      CHECK(outcome.seconds[0] > 1.02 * whole);  // it ends, and feels it
+      CHECK(outcome.seconds[0] > 1.02 * whole);  // it completes, with a delay
       CHECK((part == 0 || outcome.lost > 0));
-      CHECK(outcome.lost < outcome.packets / 20);  // it is noticed
+      CHECK(outcome.lost < outcome.packets / 20);  // failure detection works
     }
   }
 }
 
-// ---- dispatch over racks
-// -------------------------------------------------------------------------
+// ---- dispatch over racks ----
 
-// Each rank gives `tokens` tokens of `width` to `choices` different experts each, two of which are
-// on every rank.
+// Each rank sends `tokens` tokens of `width` to `choices` distinct experts each; every rank has two
+// experts.
 Shape uniform_dispatch(const Topology& topology, uint32_t tokens, uint32_t choices,
                        uint64_t width) {
   constexpr uint32_t kParts = 2;

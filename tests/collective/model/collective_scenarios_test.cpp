@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The networks of scenarios/collectives where domains are joined by rails, and where sources
-// disagree: what their cuts carry, and how far it is.
+// The networks of scenarios/collectives with rails, and those whose sources disagree: capacities of
+// cuts, and hop counts.
 #include "lib/collective/model/topology_file.hpp"
 #include "tests/collective/model/known_topology.hpp"
 #include "tests/support/catch.hpp"
@@ -16,7 +16,7 @@ double cut_named(const Topology& topology, const std::string& name) {
   return 0;
 }
 
-TEST_CASE("rails carry what an instance has, in Gb/s, over its chips") {
+TEST_CASE("rails divide the bandwidth of an instance over its chips") {
   struct Row {
     const char* name;
     uint32_t chips, neighbour_hops;  // of a domain; to a neighbour's place in another domain
@@ -45,7 +45,7 @@ TEST_CASE("rails carry what an instance has, in Gb/s, over its chips") {
   }
 }
 
-TEST_CASE("sources that disagree stand beside each other") {
+TEST_CASE("profiles of sources that disagree coexist") {
   CHECK(cut_named(known("trn1-torus-4x4"), "one chip") == Approx(384 / 2));
   CHECK(cut_named(known("trn1-torus-4x4-768"), "one chip") == Approx(768 / 2));
   CHECK(cut_named(known("trn1-torus-4x4-768"), "half of x") == Approx(8 * 96));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Choosing by the model: against the best there is, on a grid of calls and networks; and in a real
-// group, which remembers what was chosen, predicted and seen.
+// Choices of the selector compared with the best algorithm on a grid of calls and networks; and in
+// a real group, which records choice, prediction and time.
 #include <unistd.h>
 
 #include <bit>
@@ -37,7 +37,7 @@ double best_seconds(const CostQuery& question, const Topology& topology, Routes&
   return best;
 }
 
-TEST_CASE("the chosen algorithm takes at most a tenth more than the best, all over a grid") {
+TEST_CASE("the chosen algorithm takes at most 10 % more than the best, over a grid of calls") {
   std::vector<Topology> networks = {star(6), star(8)};
   for (const char* name : {"trn1-torus-4x4", "trn2-torus-4x4", "trn2-ultraserver-4x4x4",
                            "trn3-nl32x2-gen1", "trn3-nl72x2-gen1"})
@@ -76,7 +76,7 @@ TEST_CASE("on a ring of chips two rings, one in each direction, take half the ti
   }
 }
 
-TEST_CASE("what is to be added in the order of ranks is chosen among what does") {
+TEST_CASE("with rank_order only algorithms that add in the order of ranks are chosen") {
   Selector selector(star(8));
   for (const uint64_t count : {uint64_t{1}, uint64_t{1} << 24}) {
     CostQuery question{.count = count, .rank_order = true};
@@ -85,7 +85,7 @@ TEST_CASE("what is to be added in the order of ranks is chosen among what does")
   }
 }
 
-TEST_CASE("a group with a network chooses by it, and keeps prediction and time of each call") {
+TEST_CASE("a group with a topology chooses by it, and keeps prediction and time of each call") {
   const std::string file = "/tmp/weft-network-" + std::to_string(getpid()) + ".toml";
   std::ofstream(file) << "link_latency_us = 1\n[torus]\nnames = [\"x\"]\nsizes = [4]\n"
                          "gigabytes_per_s = [1]\n";
@@ -119,7 +119,7 @@ size_t row_of(std::string_view name, Collective collective) {
   return static_cast<size_t>(*find_algorithm(name, collective, 4) - algorithms().data());
 }
 
-TEST_CASE("what was measured counts for its algorithm and size, or the nearest") {
+TEST_CASE("a measured ratio applies to its algorithm and size, or the nearest size") {
   const size_t ring = row_of("ring", Collective::all_reduce);
   const size_t direct = row_of("direct", Collective::all_reduce);
   const size_t gather = row_of("ring", Collective::all_gather);
@@ -129,7 +129,7 @@ TEST_CASE("what was measured counts for its algorithm and size, or the nearest")
   learned.record(ring, 1 << 20, 4);
   learned.record(ring, 1 << 20, 7);
   learned.record(ring, 64, 28);
-  CHECK(learned.factor(ring, 1 << 20) == 1);  // not before all ranks know
+  CHECK(learned.factor(ring, 1 << 20) == 1);  // not before apply()
   std::vector<int64_t> all = learned.measured();
   learned.apply(all);
   CHECK(learned.factor(ring, 1 << 20) == Approx(7));  // the median
@@ -141,7 +141,7 @@ TEST_CASE("what was measured counts for its algorithm and size, or the nearest")
   all = learned.measured();
   learned.apply(all);
   CHECK(learned.factor(direct, 64) == Approx(2));
-  CHECK(learned.factor(ring, 1 << 20) == Approx(7));  // what was not measured again
+  CHECK(learned.factor(ring, 1 << 20) == Approx(7));  // kept without new measurements
   for (int call = 0; call < 100; ++call) learned.record(ring, 1 << 20, call < 60 ? 100 : 3);
   all = learned.measured();
   learned.apply(all);
@@ -163,7 +163,7 @@ TEST_CASE("an algorithm that takes longer than predicted is no longer chosen") {
   CHECK(after.seconds >= before.seconds);
 }
 
-TEST_CASE("all ranks learn the same from calls, and predict what they took") {
+TEST_CASE("all ranks apply the same correction, and predict measured times") {
   const std::string file = "/tmp/weft-learned-" + std::to_string(getpid()) + ".toml";
   std::ofstream(file) << "link_latency_us = 1\n[torus]\nnames = [\"x\"]\nsizes = [4]\n"
                          "gigabytes_per_s = [1]\n";

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One rank that stands for all, against all of them: the same time, the same bytes on every link;
-// and schedules that are not the same on all ranks, or load the network unevenly, are not taken for
-// such.
+// The prediction by symmetry equals that of all ranks: the same time, the same bytes on every link;
+// schedules that differ between ranks, or load the network unevenly, are not symmetric.
 #include "lib/collective/model/symmetric.hpp"
 #include "tests/support/catch.hpp"
 
@@ -44,7 +43,7 @@ std::optional<Prediction> alike(const Case& c, Prediction* all = nullptr) {
   return predict_symmetric(algorithm, shape, 4, 4, c.topology, routes);
 }
 
-TEST_CASE("one rank that stands for all takes the time that all take") {
+TEST_CASE("the prediction by symmetry equals that of all ranks") {
   for (const Case& c : {Case{"hierarchical", Collective::all_reduce, railed(8), 1 << 20},
                         {"hierarchical", Collective::all_reduce, railed(3), 3 << 20},
                         {"bucket", Collective::all_reduce, railed(4), 1 << 16},
@@ -56,7 +55,7 @@ TEST_CASE("one rank that stands for all takes the time that all take") {
     Prediction all;
     const std::optional<Prediction> one = alike(c, &all);
     REQUIRE(one);
-    // Blocks of all ranks are taken for the largest.
+    // The largest block counts for all ranks.
     CHECK(one->seconds == Approx(all.seconds).epsilon(2e-3));
     REQUIRE(one->link_bytes.size() == all.link_bytes.size());
     for (size_t link = 0; link < all.link_bytes.size(); ++link)
@@ -64,7 +63,7 @@ TEST_CASE("one rank that stands for all takes the time that all take") {
   }
 }
 
-TEST_CASE("ranks that differ are not taken for alike") {
+TEST_CASE("asymmetric schedules are detected") {
   const auto torus = [](uint32_t x, uint32_t y) {
     return make_torus({{"x", x, 1e9}, {"y", y, 1e9}}, 1e-6);
   };

@@ -11,7 +11,7 @@ std::string_view all_reduce_of(uint32_t ranks, uint64_t bytes, bool exact = true
   return choose(Collective::all_reduce, ranks, bytes, exact, numerics).name;
 }
 
-TEST_CASE("an all_reduce of middle size halves and doubles where that costs no bytes") {
+TEST_CASE("an all_reduce of medium size uses halving_doubling where it sends no more bytes") {
   CHECK(all_reduce_of(4, 8 * 1024) == "doubling");
   CHECK(all_reduce_of(4, 8 * 1024 + 4) == "halving_doubling");
   CHECK(all_reduce_of(8, 128 * 1024) == "halving_doubling");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Schedules over dimensions: proven on random grids, in one wave and in several, and run between
-// ranks whose network has two dimensions, with every element compared.
+// Schedules over dimensions: verified on random grids, in one and in several waves, and executed
+// between ranks whose network has two dimensions, with every element compared.
 #include <rapidcheck.h>
 
 #include <fstream>
@@ -23,10 +23,10 @@ std::string describe(std::string_view algorithm, const Shape& shape) {
          ", wave " + std::to_string(shape.wave) + ": ";
 }
 
-// Those that care how ranks are arranged.
+// The algorithms that use the arrangement of ranks.
 constexpr std::string_view kOverDimensions[] = {"bucket", "hierarchical", "swing"};
 
-TEST_CASE("schedules over dimensions are right for random grids, in one wave and in several") {
+TEST_CASE("schedules over dimensions verify on random grids, in one and in several waves") {
   CHECK(rc::check("schedules over dimensions verify", [] {
     Shape shape{.count = *rc::gen::inRange<uint64_t>(0, 200),
                 .in_place = *rc::gen::arbitrary<bool>(),
@@ -52,7 +52,7 @@ TEST_CASE("schedules over dimensions are right for random grids, in one wave and
   }));
 }
 
-TEST_CASE("a wave is as small as a shape asks for, and usually large") {
+TEST_CASE("Shape::wave is the minimum size of a wave") {
   for (const std::string_view name : {"bucket", "hierarchical"}) {
     Shape shape{.ranks = 6, .count = 200, .dimensions = {{2, 1, false}, {3, 4, false}}};
     const auto steps = [&] {
@@ -67,8 +67,7 @@ TEST_CASE("a wave is as small as a shape asks for, and usually large") {
   }
 }
 
-// ---- run
-// ----------------------------------------------------------------------------------------
+// ---- execution ----
 
 constexpr std::string_view kTorus = R"(
 link_latency_us = 1
@@ -101,7 +100,7 @@ std::vector<float> input_of(uint32_t rank, size_t count) {
   return all;
 }
 
-// The first element that is no sum of all contributions, or "".
+// The first element that is not the sum of all contributions, or "".
 std::string compare(const std::vector<float>& sums, size_t first) {
   for (size_t i = 0; i < sums.size(); ++i) {
     float wanted = 0;
@@ -135,7 +134,7 @@ std::string reduce_scatters(Communicator& group, size_t count) {
   return done ? compare(sums, group.rank() * count) : done.error().message;
 }
 
-TEST_CASE("ranks of a network with two dimensions reduce right, in one wave and in several") {
+TEST_CASE("ranks of a network with two dimensions reduce correctly, in one and in several waves") {
   const std::string_view network = GENERATE(kTorus, kRings);
   const Numerics numerics = GENERATE(Numerics::run, Numerics::fast);
   CAPTURE(network, name(numerics));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Numerics::any: contributions are added in the order of ranks, in fp32 for narrower types, and
-// rounded once, whatever the operation, the size, the place of the buffers, the transport and what
-// it loses and reorders. The bits are compared with those of a plain loop. WEFT_TEST_SEED=N replays
+// rounded once, whatever the operation, size, buffers, transport, loss and reordering. The bits are
+// compared with those of a simple loop. WEFT_TEST_SEED=N replays
 // a seed that failed.
 #include "tests/collective/plan/collective_random.hpp"
 
@@ -29,7 +29,7 @@ struct Reduction {
   }
 };
 
-// Numbers of very different size: another order gives other bits.
+// Numbers of very different magnitude, so that another order gives other bits.
 std::vector<std::byte> contribution(const Reduction& r, uint32_t rank) {
   const size_t width = size_of(r.type);
   std::vector<std::byte> all(r.elements() * width);
@@ -68,7 +68,7 @@ Result<void> call(Communicator& group, const Reduction& r, const std::byte* in, 
   }
 }
 
-// Empty, or what is wrong.
+// Empty, or the error.
 std::string check(Communicator& group, const Reduction& r) {
   const uint32_t rank = group.rank();
   const size_t width = size_of(r.type), share = r.count * width;
@@ -102,7 +102,7 @@ Reduction draw(base::Random& random) {
   return r;
 }
 
-TEST_CASE("any: the same bits whatever is called, and whatever is lost on the way") {
+TEST_CASE("any: the same bits for every operation, with loss and reordering") {
   constexpr const char* kFaults = ",fault.loss=0.02,fault.reorder=0.05,fault.seed=";
   const uint64_t seed = base_seed();
   INFO("replay: WEFT_TEST_SEED=" << seed << " collective_order_test");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Random calls of collectives, their buffers, and what plain arithmetic says is to be in them.
+// Random calls of collectives, their buffers, and the expected contents.
 // WEFT_TEST_SEED=N replays a seed that failed.
 #pragma once
 
@@ -43,7 +43,7 @@ struct RandomCall {
   }
 };
 
-// Blocks of up to twice `count` elements, every third of none.
+// Blocks of 0 to 2 * `count` elements, every third one empty.
 inline collective::Blocks random_blocks(const RandomCall& call, uint32_t ranks) {
   collective::Blocks blocks;
   if (!collective::has_blocks(call.collective)) return blocks;
@@ -107,7 +107,7 @@ inline double reduced(const RandomCall& call, uint32_t ranks, size_t i) {
   return static_cast<float>(value) / static_cast<float>(ranks);
 }
 
-// What element i of a rank's output is to be.
+// The expected value of element i of a rank's output.
 inline double expected(const RandomCall& call, uint32_t ranks, uint32_t rank, size_t i) {
   const std::vector<uint64_t>& counts = call.blocks.counts;
   uint32_t from = 0;

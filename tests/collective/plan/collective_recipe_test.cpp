@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Recipes: a call finds the one that it was made into before, and no other.
+// Recipes: an equal call finds its cached recipe, any other call does not.
 #include "lib/collective/plan/algorithm.hpp"
 #include "lib/collective/run/recipe.hpp"
 #include "tests/support/catch.hpp"
@@ -32,7 +32,7 @@ Recipe recipe_for(const RecipeBook::Key& key, const Algorithm& algorithm) {
   return recipe;
 }
 
-TEST_CASE("a recipe is found by the same call, and by none that differs in anything") {
+TEST_CASE("a recipe is found by an equal call only") {
   const Algorithm& algorithm = algorithms().front();
   RecipeBook book;
   CHECK(book.find(usual()) == nullptr);
@@ -57,7 +57,7 @@ TEST_CASE("a recipe is found by the same call, and by none that differs in anyth
   CHECK(book.find(other) == nullptr);
 }
 
-TEST_CASE("a recipe whose algorithm was named is found by that name only") {
+TEST_CASE("a recipe with an explicit algorithm is found by that name only") {
   const Algorithm& algorithm = algorithms().front();
   RecipeBook::Key named = usual();
   named.wanted = algorithm.name;
@@ -69,7 +69,7 @@ TEST_CASE("a recipe whose algorithm was named is found by that name only") {
   CHECK(book.find(named) == nullptr);
 }
 
-TEST_CASE("recipes are forgotten oldest first, and all when others are to be chosen") {
+TEST_CASE("recipes are evicted oldest first, and all of them when choices change") {
   RecipeBook book;
   const auto nth = [](uint64_t n) {
     RecipeBook::Key key = usual();
@@ -85,7 +85,7 @@ TEST_CASE("recipes are forgotten oldest first, and all when others are to be cho
   CHECK(book.find(nth(kMany - 1)) == nullptr);
 }
 
-TEST_CASE("calls that promise bits and calls that do not have plans of their own") {
+TEST_CASE("calls with and without reproducible bits have separate plans") {
   const Algorithm& direct = **find_algorithm("direct", Collective::all_reduce, 4);
   Shape shape{.ranks = 4, .count = 64};
   PlanCache plans;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Networks that no product is: odd sides, lines, one chip, racks of one tray, three levels of
-// hierarchy, dead lanes in each medium. On each every algorithm is proven, and neither flows nor
-// packets beat the bound, from no bytes to many.
+// Unusual networks: odd sides, lines, one chip, racks of one tray, three levels of hierarchy,
+// failed lanes in each medium. On each every algorithm is verified, and no time of the flow or
+// packet model is below the lower bound, for 0 to many bytes.
 #include <unistd.h>
 
 #include <bit>
@@ -49,7 +49,7 @@ Topology railed(const Topology& domain, uint32_t domains, uint32_t lost) {
       {.domains = domains, .planes = 3, .lost_planes = lost, .bytes_per_s = kGiga, .link_s = 5e-6});
 }
 
-// Lanes of 8 on every medium; some of them are dead.
+// Eight lanes on every medium; some have failed.
 Topology hurt(Topology topology, std::initializer_list<const char*> words) {
   for (const NetworkLink& link : topology.links) topology.lanes[link.medium] = {8, 0};
   return without(std::move(topology), words);
@@ -108,7 +108,7 @@ double bound_of(const Algorithm& algorithm, const Topology& topology, uint64_t c
   return lower_bound(algorithm.collective, bytes, topology).seconds;
 }
 
-TEST_CASE("every algorithm is right on unusual networks") {
+TEST_CASE("every algorithm verifies on unusual networks") {
   for (const auto& [name, topology] : networks())
     for (const Algorithm& algorithm : algorithms())
       for (const uint64_t count : {0, 1, 7, 31}) {
@@ -121,7 +121,7 @@ TEST_CASE("every algorithm is right on unusual networks") {
       }
 }
 
-TEST_CASE("nothing beats its bound on unusual networks") {
+TEST_CASE("no time is below its lower bound on unusual networks") {
   for (const auto& [name, topology] : networks()) {
     Routes routes(topology);
     for (const Algorithm& algorithm : algorithms())
@@ -144,7 +144,7 @@ TEST_CASE("nothing beats its bound on unusual networks") {
   }
 }
 
-TEST_CASE("something is chosen on unusual networks") {
+TEST_CASE("the selector chooses an algorithm on unusual networks") {
   for (const auto& [name, topology] : networks()) {
     Selector selector(topology);
     for (const Collective collective :
@@ -158,8 +158,8 @@ TEST_CASE("something is chosen on unusual networks") {
   }
 }
 
-// Who lacks links may give less than others: a leaf of both trees gives its vector once.
-TEST_CASE("an all-reduce has no bound of a single chip that others could give for") {
+// A chip with fewer links may send less than others: a leaf of both trees sends its vector once.
+TEST_CASE("the lower bound of an all-reduce is not that of a single slow chip") {
   const Topology topology = hurt(torus({3, 3}), {"x:8:7", "y:8:7"});
   constexpr double kBytes = 1 << 20;
   const double alone = kBytes / (2 * 5 * kGiga / 8);
@@ -168,7 +168,7 @@ TEST_CASE("an all-reduce has no bound of a single chip that others could give fo
   CHECK(bound.cut == "chip 8");
 }
 
-TEST_CASE("a dimension of one takes nothing from the others") {
+TEST_CASE("a dimension of size one gets no part of the vector") {
   constexpr uint64_t kCount = uint64_t{1} << 22;
   const auto time = [&](const std::vector<TorusDimension>& dimensions) {
     const Topology topology = make_torus(dimensions, 0);
@@ -181,7 +181,7 @@ TEST_CASE("a dimension of one takes nothing from the others") {
   CHECK(time({slow, {"one", 1, 7 * kGiga}, fast}) == Approx(time({slow, fast})).epsilon(0.01));
 }
 
-TEST_CASE("a network whose chips are not joined is refused") {
+TEST_CASE("a network with unreachable chips is refused") {
   const std::string file = "/tmp/weft-unusual-" + std::to_string(getpid()) + ".toml";
   std::ofstream(file) << "link_latency_us = 1\n[switched]\nracks = 1\ntrays = 2\n"
                          "chips_per_tray = 2\nplanes = 2\nbackplane_gigabytes_per_s = 5\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// verify() itself is proven to see what can be wrong with a schedule, by breaking good ones.
+// verify() detects every kind of defect: valid schedules are broken one step at a time.
 #include "lib/collective/plan/algorithm.hpp"
 #include "lib/collective/plan/verify.hpp"
 #include "tests/support/catch.hpp"
@@ -51,7 +51,7 @@ std::string broken(Pick pick, Change change) {
   return verified ? "" : verified.error().message;
 }
 
-TEST_CASE("verify() refuses schedules with one thing wrong, and says what") {
+TEST_CASE("verify() refuses schedules with one defect, and names it") {
   using Dependencies = std::vector<uint32_t>;
   const auto is = [](StepKind kind) { return [kind](const Step& s) { return s.kind == kind; }; };
   const auto has = [](const std::string& text, const std::string& part) {
@@ -147,7 +147,7 @@ std::vector<Program> all_for_themselves(const Shape& shape) {
   return programs;
 }
 
-TEST_CASE("verify() finds sums that ranks make for themselves in any order") {
+TEST_CASE("verify() finds sums that several ranks compute in any order") {
   Shape shape{.ranks = 3, .count = 1, .any_order = true};
   const Result<void> verified = verify(shape, all_for_themselves(shape));
   REQUIRE(!verified);
@@ -159,7 +159,9 @@ TEST_CASE("verify() finds sums that ranks make for themselves in any order") {
   CHECK(verify(shape, all_for_themselves(shape)));
 }
 
-TEST_CASE("verify() finds what is added out of order unasked, or does not wait for the first") {
+TEST_CASE(
+    "verify() finds unordered additions that the shape does not allow, or that do not wait for the "
+    "first") {
   Shape shape{.collective = Collective::reduce, .ranks = 3, .count = 1, .any_order = true};
   std::vector<Program> programs =
       programs_of(**find_algorithm("direct", Collective::reduce, 3), shape);
@@ -179,7 +181,7 @@ TEST_CASE("verify() finds what is added out of order unasked, or does not wait f
   CHECK(says("touches the memory of step 0 without waiting for it"));
 }
 
-TEST_CASE("in any order, what is added waits for nobody else's, and what reads for all") {
+TEST_CASE("in any order, additions do not wait for each other, and reads wait for all of them") {
   const Algorithm& direct = **find_algorithm("direct", Collective::reduce_scatter, 4);
   Shape shape{.collective = Collective::reduce_scatter, .ranks = 4, .count = 1, .exact = false};
   const auto waits_for_adds = [&](StepKind kind) {
@@ -198,7 +200,7 @@ TEST_CASE("in any order, what is added waits for nobody else's, and what reads f
   CHECK(waits_for_adds(StepKind::finish) == 3);
 }
 
-TEST_CASE("verify() finds two ranks that wait for each other") {
+TEST_CASE("verify() finds a deadlock of two ranks") {
   const Shape shape{.collective = Collective::all_to_all, .ranks = 2, .count = 1, .piece = 0};
   std::vector<Program> programs;
   for (uint32_t rank = 0; rank < 2; ++rank) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every algorithm's schedule is proven right by verify() over many shapes.
+// verify() proves every algorithm's schedule over many shapes.
 #include <rapidcheck.h>
 
 #include <algorithm>
@@ -31,13 +31,13 @@ std::string describe(const Algorithm& algorithm, const Shape& shape) {
          describe(shape.blocks);
 }
 
-// "" or what is wrong.
+// "" or the error.
 std::string proof(const Algorithm& algorithm, const Shape& shape) {
   const Result<void> verified = verify(shape, programs_of(algorithm, shape));
   return verified ? "" : describe(algorithm, shape) + ": " + verified.error().message;
 }
 
-// Blocks of 0 to `most` elements, many of them of none.
+// Blocks of 0 to `most` elements, many of them empty.
 Blocks make_blocks(Collective collective, uint32_t ranks, uint32_t parts, uint64_t most,
                    uint64_t seed) {
   Blocks blocks;
@@ -76,7 +76,7 @@ void put_in_racks(Shape& shape, uint32_t racks, uint64_t width, uint64_t kinds, 
   }
 }
 
-// A buffer of blocks of all sizes has no place in another one.
+// In-place needs equal blocks.
 bool may_be_in_place(Collective collective) {
   return !has_blocks(collective) || gathers(collective) || scatters(collective);
 }
@@ -85,7 +85,7 @@ bool runs_with(const Algorithm& algorithm, uint32_t ranks) {
   return !algorithm.traits.power_of_two || std::has_single_bit(ranks);
 }
 
-TEST_CASE("every algorithm is right for 1 to 17 ranks, in place, wide, in any order, and not") {
+TEST_CASE("every algorithm verifies for 1 to 17 ranks: in place, wide, in any order, and not") {
   for (const Algorithm& algorithm : algorithms())
     for (uint32_t ranks = 1; ranks <= 17; ++ranks)
       for (const uint64_t count : {0, 1, 7, 18})
@@ -109,7 +109,7 @@ TEST_CASE("every algorithm is right for 1 to 17 ranks, in place, wide, in any or
         }
 }
 
-TEST_CASE("every algorithm is right for random shapes") {
+TEST_CASE("every algorithm verifies for random shapes") {
   CHECK(rc::check("schedules verify", [] {
     const Algorithm& algorithm = algorithms()[*rc::gen::inRange<size_t>(0, algorithms().size())];
     uint32_t ranks = *rc::gen::inRange<uint32_t>(1, 18);
@@ -131,7 +131,7 @@ TEST_CASE("every algorithm is right for random shapes") {
   }));
 }
 
-TEST_CASE("ring, halving and direct all-reduce send the least there can be") {
+TEST_CASE("ring, halving and direct all-reduce send the minimum number of elements") {
   for (const std::string_view algorithm : {"ring", "direct", "halving_doubling"})
     for (const uint32_t ranks : {2U, 4U, 8U, 16U}) {
       const Shape shape{.ranks = ranks, .count = 16 * 16, .piece = 0};
@@ -145,7 +145,7 @@ TEST_CASE("ring, halving and direct all-reduce send the least there can be") {
     }
 }
 
-TEST_CASE("every dispatch is right for ranks in racks, and rows that are alike") {
+TEST_CASE("every dispatch verifies for ranks in racks with equal rows") {
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective != Collective::dispatch) continue;
     for (const auto& [ranks, racks] : {std::pair{1, 1}, {4, 1}, {4, 2}, {4, 4}, {6, 3}, {16, 2}})
@@ -164,7 +164,7 @@ TEST_CASE("every dispatch is right for ranks in racks, and rows that are alike")
   }
 }
 
-// How far all elements go together, on a ring of the ranks.
+// The sum over all elements of the distance that they are sent, on a ring of the ranks.
 uint64_t travelled(Collective collective, std::string_view algorithm, uint32_t ranks) {
   const Shape shape{.collective = collective, .ranks = ranks, .count = 1};
   const std::vector<Program> programs =
@@ -179,7 +179,7 @@ uint64_t travelled(Collective collective, std::string_view algorithm, uint32_t r
   return distance;
 }
 
-TEST_CASE("Bine and PAT send to nearer ranks than those they come from") {
+TEST_CASE("Bine and PAT send to nearer ranks than halving and Bruck") {
   for (const uint32_t ranks : {16U, 64U}) {
     CHECK(travelled(Collective::broadcast, "bine", ranks) * 10 <=
           travelled(Collective::broadcast, "binomial", ranks) * 8);
@@ -205,10 +205,10 @@ TEST_CASE("PAT sends small blocks together and large ones one by one") {
   CHECK(puts(1000) == 4);
   CHECK(puts(20) == 1 + 1 + 2 + 4);
   CHECK(puts(10) == 15);
-  CHECK(program_for(10).work == 0);  // from where they are to where they belong
+  CHECK(program_for(10).work == 0);  // without a copy
 }
 
-TEST_CASE("an unknown algorithm, and one for other numbers of ranks, are refused by name") {
+TEST_CASE("unknown algorithms and unsupported numbers of ranks are refused by name") {
   const Result<const Algorithm*> unknown = find_algorithm("rign", Collective::all_to_all, 4);
   REQUIRE(!unknown);
   CHECK(unknown.error().code == Code::not_found);
