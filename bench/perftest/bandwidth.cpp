@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bandwidth and message rate: keep the queues full, divide what has completed by the time from the
-// first post to the last completion.
+// Bandwidth and message rate: keeps the queues full, and divides the completed messages by the time
+// from the first post to the last completion.
 #include <unistd.h>
 
 #include <cstdio>
@@ -42,15 +42,15 @@ namespace {
 struct Run {
   Sender* sender = nullptr;      // null: this side only receives
   Receiver* receiver = nullptr;  // null: nothing to receive
-  uint64_t expected = 0;         // messages to receive; kEndless: until the peer says stop
-  uint64_t deadline_ns = 0;      // of a timed run, for the sender
-  uint64_t seen = 0;             // unreliable: messages that were here `quiet_ns` ago
+  uint64_t expected = 0;         // messages to receive; kEndless: until a stop message
+  uint64_t deadline_ns = 0;      // of a timed run, on the sender
+  uint64_t seen = 0;             // unreliable: messages received `quiet_ns` ago
   uint64_t quiet_ns = 0;
   uint64_t lost = 0;
 };
 
-// Of an unreliable service not all messages come: when all were sent and none has come for a while,
-// the rest is lost.
+// Unreliable services lose messages: when all have been sent and none has arrived for a while, the
+// rest counts as lost.
 void give_up_rest(Run& run) noexcept {
   constexpr uint64_t kQuiet = 50'000'000;
   const uint64_t now = monotonic_ns();
@@ -65,14 +65,14 @@ void give_up_rest(Run& run) noexcept {
   }
 }
 
-// One look at what happens rarely: the clock, the peer, Ctrl-C.
+// Checks the clock, the peer and signals; called rarely.
 Result<void> look_around(Session& session, Run& run, bool& told) {
   if (const Result<void> fine = session.control->check(); !fine) return fine;
   if (run.sender != nullptr && run.deadline_ns != 0 && monotonic_ns() >= run.deadline_ns) {
     run.sender->finish();
     run.deadline_ns = 0;
   }
-  // The receiver does not know how many will come: of a timed run, or of a service that loses some.
+  // The receiver does not know the number of messages: in a timed run, or over a lossy service.
   const bool tells = session.options.duration_s > 0 || session.options.unreliable();
   if (tells && !told && run.deadline_ns == 0 && run.sender != nullptr && run.sender->done()) {
     session.control->stop(run.sender->completed());
@@ -106,7 +106,7 @@ Result<void> pump(Session& session, Run& run, Progress* progress) {
       if (progress != nullptr)
         progress->update(run.sender != nullptr ? run.sender->completed()
                                                : run.receiver->received());
-      const bool timed_out = run.deadline_ns == 0;  // a timed sender that goes on is not done
+      const bool timed_out = run.deadline_ns == 0;  // a timed sender ends at its deadline
       if (sent && received && timed_out && (run.sender == nullptr || run.sender->done())) return {};
     }
     if (events && !moved) sleep_for_events(session, turn);
@@ -119,15 +119,15 @@ BandwidthSummary in_bytes(BandwidthSummary s, uint64_t size) {
   return s;
 }
 
-// Returns how many messages to this side were lost.
+// Returns the number of messages to this side that were lost.
 Result<uint64_t> run_once(Session& session, uint64_t per_lane, Sender* sender, Receiver* receiver,
                           bool timed, uint64_t size) {
   const Options& o = session.options;
-  if (sender != nullptr) sender->start(timed ? Sender::kEndless : per_lane, !o.no_peak && !timed);
+  if (sender != nullptr)
+    sender->start(timed ? Sender::kEndless : per_lane, !o.output.no_peak && !timed);
   if (receiver != nullptr) receiver->start(size, true);
   if (const auto met = session.control->barrier({}); !met) return met.error();
-  if (sender == nullptr && receiver == nullptr)
-    return uint64_t{0};  // the barrier after it is our wait
+  if (sender == nullptr && receiver == nullptr) return uint64_t{0};  // the following barrier waits
   Run run;
   run.sender = sender;
   run.receiver = receiver;
@@ -169,7 +169,7 @@ Result<SizeResult> run_bandwidth(Session& session, uint64_t size, Receiver* rece
   const Result<ControlMessage> theirs = session.control->barrier(ours);
   if (!theirs) return theirs.error();
   result.lost = *lost + theirs->count;
-  if (o.bidirectional) {  // both directions together, as perftest reports it
+  if (o.bidirectional) {  // the sum of both directions, like perftest
     result.bandwidth.average += theirs->average;
     result.bandwidth.peak += theirs->peak;
     result.bandwidth.message_rate += theirs->message_rate;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two devices that one thread owns, without locks or threads of the library, with a queue pair and
-// some memory each: for programs that ask what a WRITE costs, and not how long it takes. Errors end
-// the program with a message.
+// Two devices owned by one thread (single_thread=1: no locks, no library threads), with a queue
+// pair and memory each: for programs that measure the processor cost of a WRITE, not its latency.
+// Errors end the program with a message.
 #pragma once
 
 #include <cstdio>
@@ -30,7 +30,7 @@ struct Side {
   explicit Side(const std::string& spec, size_t words = 16)
       : Side(need(Device::open(spec.starts_with("ibverbs") ? spec : spec + ",single_thread=1")), 0,
              words) {}
-  // On an engine of a device that others use too: with its locks.
+  // On an engine of a shared device: with locks.
   Side(Device shared, uint32_t engine, size_t words)
       : device(std::move(shared)),
         pd(need(device.protection_domain())),
@@ -53,8 +53,8 @@ struct Side {
   MemoryRegion region;
 };
 
-// A first WRITE of zero onto zero. On an Ethernet each end asks for the other's address, and has to
-// be polled to hear the answer.
+// A first WRITE of zeros onto zeros. Over Ethernet ports each end resolves the other's MAC address,
+// and must be polled for that.
 inline void find_way(Side& from, Side& to) {
   const Sge source = from.region.sge(0, 8);
   SendRequest request{.opcode = Opcode::write, .sges = {&source, 1}};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The clock of the measuring loops: the processor's time stamp counter where it is usable, because
-// clock_gettime costs a tenth of a shared-memory round trip. Ticks are turned into time only after
-// the run.
+// The clock of the measuring loops: the time stamp counter if it is usable, because clock_gettime
+// costs a tenth of a shared-memory round trip. Ticks are converted to time after the run.
 #pragma once
 
 #include <time.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Barriers over SEND (control.hpp). While one side waits it sends an empty WRITE every second: if
-// the peer's process is gone, that fails after the retries, and the wait ends.
+// Barriers over SEND (control.hpp). A waiting side sends an empty WRITE every second as a
+// keepalive: if the peer's process has ended, it fails after the retries, and so does the wait.
 #include "bench/perftest/control.hpp"
 
 #include <unistd.h>
@@ -17,9 +17,14 @@ volatile std::sig_atomic_t g_interrupted = 0;
 constexpr uint64_t kSendId = 1u << 16;
 constexpr uint64_t kProbeId = 1u << 17;
 
-Error gone() { return {Code::disconnected, "the other side is gone"}; }
-Error gave_up() { return {Code::disconnected, "the other side was stopped"}; }
-Error stopped() { return {Code::bad_state, "interrupted"}; }
+Error peer_lost() {
+  return {Code::disconnected,
+          "connection to the peer lost: its process ended or does not answer; see its output"};
+}
+Error peer_aborted() {
+  return {Code::disconnected, "the peer was stopped or failed; see its output"};
+}
+Error stopped() { return {Code::bad_state, "interrupted by a signal"}; }
 
 }  // namespace
 
@@ -77,7 +82,7 @@ bool Control::send(const ControlMessage& message) noexcept {
   return static_cast<bool>(qp_.post_send({.id = kSendId, .sges = {&sge, 1}}));
 }
 
-void Control::take(const Completion& c) noexcept {
+void Control::on_completion(const Completion& c) noexcept {
   if (c.status != Status::success) {
     broken_ = true;
     return;
@@ -87,11 +92,11 @@ void Control::take(const Completion& c) noexcept {
   const ControlMessage message = memory_[c.id];
   if (!post_receive(c.id)) broken_ = true;
   if (message.kind == ControlMessage::Kind::barrier) at_barrier_[message.phase % 2] = message;
-  if (message.kind == ControlMessage::Kind::stop) stop_ = message.count;
+  if (message.kind == ControlMessage::Kind::stop) stop_count_ = message.count;
   if (message.kind == ControlMessage::Kind::abort) aborted_ = true;
 }
 
-// Who only waits has no request whose failure would tell that the peer is dead.
+// Keepalive: a side that only waits has no request in flight whose failure would show a dead peer.
 void Control::probe() noexcept {
   const uint64_t now = monotonic_ns();
   if (now < next_probe_) return;
@@ -103,16 +108,16 @@ Result<void> Control::check() noexcept {
   probe();
   Completion completions[8];
   const size_t n = cq_.poll(completions);
-  for (size_t i = 0; i < n; ++i) take(completions[i]);
+  for (size_t i = 0; i < n; ++i) on_completion(completions[i]);
   if (interrupted()) return stopped();
-  if (aborted_) return gave_up();
-  if (broken_) return gone();
+  if (aborted_) return peer_aborted();
+  if (broken_) return peer_lost();
   return {};
 }
 
 std::optional<uint64_t> Control::take_stop() noexcept {
-  const std::optional<uint64_t> stop = stop_;
-  stop_.reset();
+  const std::optional<uint64_t> stop = stop_count_;
+  stop_count_.reset();
   return stop;
 }
 
@@ -127,7 +132,7 @@ void Control::abort() noexcept {
   ControlMessage message;
   message.kind = ControlMessage::Kind::abort;
   if (broken_ || aborted_ || !send(message)) return;
-  // Leaves after the message has: its completion, or a second.
+  // Waits until the message has been acknowledged, at most a second.
   Completion completion;
   (void)cq_.wait({&completion, 1}, Duration::from_s(1));
 }
@@ -135,22 +140,24 @@ void Control::abort() noexcept {
 Result<ControlMessage> Control::barrier(ControlMessage message) {
   message.kind = ControlMessage::Kind::barrier;
   message.phase = ++phase_;
-  if (!send(message)) return gone();
+  if (!send(message)) return peer_lost();
   std::optional<ControlMessage>& theirs = at_barrier_[phase_ % 2];
   for (;;) {
     const Result<void> fine = check();
-    // An error now: the peer went on, and only its acknowledgement was lost.
+    // An error after the peer's message: the peer has continued, only its ACK was lost.
     if (theirs && (acknowledged_ == sent_ || !fine)) break;
     if (!fine) return fine.error();
     if (events_) {
       Completion completion;
-      if (cq_.wait({&completion, 1}, Duration::from_ms(100)) != 0) take(completion);
+      if (cq_.wait({&completion, 1}, Duration::from_ms(100)) != 0) on_completion(completion);
     }
   }
   const ControlMessage peer = *theirs;
   theirs.reset();
   if (peer.phase != phase_)
-    return Error{Code::bad_state, "the two sides disagree about where they are"};
+    return Error{Code::bad_state, "the peer is at barrier " + std::to_string(peer.phase) +
+                                      ", this side at " + std::to_string(phase_) +
+                                      ": start both sides with the same options"};
   return peer;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What both sides must have said alike, under the name of the option.
+// The options that must be equal on both sides, by their names.
 Json agreement(const Options& o) {
   Json j;
   j["program"] = program_name(o.operation, o.measure);
@@ -28,21 +28,25 @@ Json agreement(const Options& o) {
   return j;
 }
 
-Error stranger() { return {Code::invalid_argument, "the other side is not one of these programs"}; }
+Error not_perftest() {
+  return {Code::invalid_argument,
+          "the peer sent no valid options: it is no perftest program of this weft version"};
+}
 Error differs(const std::string& option, const std::string& how) {
-  return {Code::invalid_argument, "both sides need the same options: " + option + how};
+  return {Code::invalid_argument, "the two sides have different options: " + option + how +
+                                      "; start both with the same value"};
 }
 
-// The short form: the same machine order on both sides, as the programs are the same.
+// The form for at most 56 bytes: host byte order, since both sides run the same program.
 constexpr size_t kOptions = 12;
-struct Short {
+struct DigestForm {
   char magic[4] = {'w', 'e', 'f', '2'};
   uint32_t rkey = 0;
   uint64_t address = 0;
   uint32_t srq = 0;
   uint16_t digests[kOptions] = {};
 };
-static_assert(sizeof(Short) <= 56);
+static_assert(sizeof(DigestForm) <= 56);
 
 uint16_t digest(const std::string& text) {
   uint64_t sum = 0xCBF29CE484222325;  // FNV-1a
@@ -50,8 +54,8 @@ uint16_t digest(const std::string& text) {
   return static_cast<uint16_t>(sum ^ sum >> 16 ^ sum >> 32 ^ sum >> 48);
 }
 
-Short shorten(const Options& options, PeerMemory ours) {
-  Short s;
+DigestForm digest_form(const Options& options, PeerMemory ours) {
+  DigestForm s;
   s.rkey = ours.rkey.value;
   s.address = ours.address;
   s.srq = ours.srq;
@@ -62,49 +66,53 @@ Short shorten(const Options& options, PeerMemory ours) {
   return s;
 }
 
-Result<PeerMemory> meet_short(const Options& options, std::span<const std::byte> said) {
-  Short theirs;
-  std::memcpy(&theirs, said.data(), sizeof theirs);
-  const Short ours = shorten(options, {});
+Result<PeerMemory> check_digests(const Options& options, std::span<const std::byte> peer_data) {
+  DigestForm peer_value;
+  std::memcpy(&peer_value, peer_data.data(), sizeof peer_value);
+  const DigestForm ours = digest_form(options, {});
   size_t i = 0;
   const Json all = agreement(options);
   for (const auto& item : all.items()) {
-    if (i < kOptions && ours.digests[i] != theirs.digests[i])
-      return differs(item.key(), " is " + item.value().dump() + " here, and not there");
+    if (i < kOptions && ours.digests[i] != peer_value.digests[i])
+      return differs(item.key(),
+                     " is " + item.value().dump() + " on this side, another value on the peer");
     ++i;
   }
-  return PeerMemory{theirs.address, {theirs.rkey}, theirs.srq};
+  return PeerMemory{peer_value.address, {peer_value.rkey}, peer_value.srq};
 }
 
 }  // namespace
 
-std::vector<std::byte> introduce(const Options& options, PeerMemory ours, size_t most) {
+std::vector<std::byte> encode_introduction(const Options& options, PeerMemory ours,
+                                           size_t max_bytes) {
   Json j = agreement(options);
   j["address"] = ours.address;
   j["rkey"] = ours.rkey.value;
   j["srq"] = ours.srq;
   const std::string text = j.dump();
   const auto* data = reinterpret_cast<const std::byte*>(text.data());
-  if (text.size() <= most) return {data, data + text.size()};
-  const Short s = shorten(options, ours);
+  if (text.size() <= max_bytes) return {data, data + text.size()};
+  const DigestForm s = digest_form(options, ours);
   data = reinterpret_cast<const std::byte*>(&s);
   return {data, data + sizeof s};
 }
 
-Result<PeerMemory> meet(const Options& options, std::span<const std::byte> said) {
-  if (said.size() >= sizeof(Short) && std::memcmp(said.data(), Short{}.magic, 4) == 0)
-    return meet_short(options, said);
-  const auto* text = reinterpret_cast<const char*>(said.data());
-  const Json peer = Json::parse(text, text + said.size(), nullptr, false);
-  if (!peer.is_object()) return stranger();
+Result<PeerMemory> check_introduction(const Options& options,
+                                      std::span<const std::byte> peer_data) {
+  if (peer_data.size() >= sizeof(DigestForm) &&
+      std::memcmp(peer_data.data(), DigestForm{}.magic, 4) == 0)
+    return check_digests(options, peer_data);
+  const auto* text = reinterpret_cast<const char*>(peer_data.data());
+  const Json peer = Json::parse(text, text + peer_data.size(), nullptr, false);
+  if (!peer.is_object()) return not_perftest();
   for (const char* const number : {"address", "rkey", "srq"})
-    if (!peer.contains(number) || !peer[number].is_number_unsigned()) return stranger();
+    if (!peer.contains(number) || !peer[number].is_number_unsigned()) return not_perftest();
   const Json ours = agreement(options);
   for (const auto& item : ours.items()) {
-    const Json theirs = peer.value(item.key(), Json());
-    if (theirs != item.value())
-      return differs(item.key(),
-                     " is " + item.value().dump() + " here, " + theirs.dump() + " there");
+    const Json peer_value = peer.value(item.key(), Json());
+    if (peer_value != item.value())
+      return differs(item.key(), " is " + item.value().dump() + " on this side, " +
+                                     peer_value.dump() + " on the peer");
   }
   return PeerMemory{
       peer["address"].get<uint64_t>(), {peer["rkey"].get<uint32_t>()}, peer["srq"].get<uint32_t>()};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Latency. SEND and WRITE bounce one message between the two sides, and half of each round trip is
-// reported; READ and atomics are timed from post to completion. A SEND is awaited by polling, a
-// WRITE by looking at its last byte, which arrives last; on SRD nothing does, so there a WRITE
-// carries an immediate and is awaited by polling too.
+// reported; READ and atomics are timed from post to completion. The receiver of a SEND polls its
+// CQ, the receiver of a WRITE polls the last byte, which arrives last; SRD does not order bytes, so
+// there a WRITE has immediate data and the receiver polls its CQ.
 #include <algorithm>
 #include <cstring>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kSamples = size_t{1} << 22;  // kept for percentiles: 32 MiB
 constexpr uint64_t kWarmUp = 100;
-constexpr double kPatienceUs = 5e6;  // for a message of an unreliable service
+constexpr double kLossTimeoutUs = 5e6;  // an unreliable message counts as lost then
 
 // Posts requests one by one; every half queue one is signaled.
 class Poster {
@@ -26,7 +26,7 @@ class Poster {
   Poster(const Poster&) = delete;
   Poster& operator=(const Poster&) = delete;
 
-  // False after an error, see failure().
+  // Returns false after an error, see failure().
   bool post() noexcept {
     const bool signaled = ++session_.posted % every_ == 0;
     request_.flags = signaled ? plain_ | SendFlags::signaled : plain_;
@@ -40,7 +40,7 @@ class Poster {
     if (!status) post_error_ = status.reason;
     return static_cast<bool>(status) && status_ == Status::success;
   }
-  // One request whose completion is awaited. `turn` is called while it is not there.
+  // Posts one request and waits for its completion, calling `turn` meanwhile.
   template <class Idle>
   Result<void> post_and_wait(Idle idle) {
     request_.flags = plain_ | SendFlags::signaled;
@@ -53,7 +53,7 @@ class Poster {
     }
     return failure();
   }
-  // Takes completions; true if there were any.
+  // Polls the CQ; returns true if there were completions.
   bool reap() noexcept {
     Completion completions[8];
     const size_t n = session_.send_cq.poll(completions);
@@ -114,7 +114,7 @@ class LatencyRun {
   Poster poster_;
   LatencyRecorder recorder_;
   Ticks deadline_ = 0;
-  uint64_t stopped_at_ = UINT64_MAX;  // server of a timed run: messages there will be
+  uint64_t stopped_at_ = UINT64_MAX;  // server of a timed run: total messages
   uint32_t looks_ = 0;
   uint64_t verified_ = 0;
   uint64_t mismatches_ = 0;
@@ -127,7 +127,7 @@ void LatencyRun::prepare(uint64_t index) noexcept {
 
 void LatencyRun::verify(uint64_t index) noexcept {
   if (!o_.validate) return;
-  // The last byte of a WRITE is its flag, and has been compared by waiting for it.
+  // The last byte of a WRITE is the flag that the receiver polled, so it has been compared.
   const uint64_t size = shows_in_memory() ? size_ - 1 : size_;
   if (o_.operation == Operation::atomic) {
     uint64_t before = 0;
@@ -147,7 +147,7 @@ bool LatencyRun::arrived(uint64_t index) noexcept {
   return __atomic_load_n(flag, __ATOMIC_ACQUIRE) == static_cast<uint8_t>(index + 1);
 }
 
-// Returns when the message is there, or after a moment.
+// Returns when the message has arrived, or after a bounded time.
 void LatencyRun::wait_a_while(uint64_t index) noexcept {
   constexpr int kLooks = 4096;
   if (receiver_ != nullptr) {
@@ -163,17 +163,17 @@ void LatencyRun::wait_a_while(uint64_t index) noexcept {
   }
 }
 
-// True when message `index` has arrived, false when there will be none.
+// Returns true when message `index` has arrived, false if the run has ended before.
 Result<bool> LatencyRun::await(uint64_t index) {
   const Ticks begun = o_.unreliable() ? ticks() : 0;
   for (;;) {
     wait_a_while(index);
     if (arrived(index)) return true;
-    if (begun != 0 && static_cast<double>(ticks() - begun) > kPatienceUs * ticks_per_us())
+    if (begun != 0 && static_cast<double>(ticks() - begun) > kLossTimeoutUs * ticks_per_us())
       return Error{Code::timed_out,
-                   "a message was lost, and this service does not send it again: "
-                   "run it again, or use -c RC"};
-    // Nothing for a while: is the other side there, does the run go on?
+                   "a message was lost, and this service does not retransmit: run it again, "
+                   "or use -c RC"};
+    // Nothing has arrived for a while: check the peer and the end of the run.
     (void)poster_.reap();
     if (const Result<void> fine = poster_.failure(); !fine) return fine.error();
     if (receiver_ != nullptr)
@@ -189,7 +189,7 @@ bool LatencyRun::is_over(uint64_t index, uint64_t count) noexcept {
   return index >= count;
 }
 
-// SEND and WRITE: the client begins.
+// SEND and WRITE: the client sends first.
 Result<void> LatencyRun::bounce(uint64_t count, bool timed, bool record) {
   const bool client = !o_.is_server();
   Progress progress(size_, o_);
@@ -222,7 +222,7 @@ Result<void> LatencyRun::bounce(uint64_t count, bool timed, bool record) {
   return {};
 }
 
-// READ and atomics: the client alone.
+// READ and atomics: only the client posts.
 Result<void> LatencyRun::fetch(uint64_t count, bool timed, bool record) {
   Progress progress(size_, o_);
   const auto idle = [&]() -> Result<void> {
@@ -248,7 +248,7 @@ Result<SizeResult> LatencyRun::run() {
   const bool timed = o_.duration_s > 0;
   for (const bool warm_up : {true, false}) {
     if (warm_up && !o_.warm_up) continue;
-    std::fill_n(lane_.target, size_, std::byte{0});  // no flag of an earlier size
+    std::fill_n(lane_.target, size_, std::byte{0});  // clear the flag of an earlier size
     std::fill_n(lane_.source, std::max<uint64_t>(size_, 8), std::byte{0});
     if (o_.validate && o_.operation == Operation::read)
       fill_pattern(lane_.source, size_, 0, o_.is_server());
@@ -268,14 +268,7 @@ Result<SizeResult> LatencyRun::run() {
   result.size = size_;
   result.measured = !fetches || !o_.is_server();
   result.latency = recorder_.summary((fetches ? 1.0 : 0.5) / ticks_per_us());
-  ControlMessage ours;
-  ours.mismatches = mismatches_;
-  ours.count = verified_;
-  const Result<ControlMessage> theirs = session_.control->barrier(ours);
-  if (!theirs) return theirs.error();
-  result.mismatches = mismatches_ + theirs->mismatches;
-  result.verified_bytes = verified_ + theirs->count;
-  return result;
+  return with_verification(*session_.control, std::move(result), verified_, mismatches_);
 }
 
 }  // namespace

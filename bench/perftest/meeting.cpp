@@ -13,16 +13,17 @@ namespace {
 
 Error stopped() { return {Code::bad_state, "interrupted"}; }
 
-// Of the server.
+// The server's address.
 std::string address_of(const Options& o) {
-  const bool bare_v6 = o.host.find(':') != std::string::npos && o.host[0] != '[';
-  return (bare_v6 ? "[" + o.host + "]" : o.host) + ":" + std::to_string(o.port);
+  const bool bare_v6 = o.meeting.host.find(':') != std::string::npos && o.meeting.host[0] != '[';
+  return (bare_v6 ? "[" + o.meeting.host + "]" : o.meeting.host) + ":" +
+         std::to_string(o.meeting.port);
 }
 
-class OverTcp final : public Meeting {
+class TcpMeeting final : public Meeting {
  public:
-  explicit OverTcp(const Options& options)
-      : address_(address_of(options)), wait_s_(options.connect_wait_s) {}
+  explicit TcpMeeting(const Options& options)
+      : address_(address_of(options)), wait_s_(options.meeting.connect_wait_s) {}
   Result<void> listen(uint16_t port) {
     Result<Listener> listener = Listener::listen(":" + std::to_string(port));
     if (!listener) return listener.error();
@@ -31,7 +32,7 @@ class OverTcp final : public Meeting {
   }
   size_t private_data() const noexcept override { return 4096; }
   Result<Connection> join(const QueuePair& qp, const ConnectOptions& how) override {
-    return listener_ ? accept(qp, how) : dial(qp, how);
+    return listener_ ? accept(qp, how) : connect_with_retries(qp, how);
   }
 
  private:
@@ -54,8 +55,8 @@ class OverTcp final : public Meeting {
       (void)poll(&p, 1, 200);
     }
   }
-  // A script starts both sides at once: the server gets a moment to come up.
-  Result<Connection> dial(const QueuePair& qp, const ConnectOptions& how) const {
+  // Retries until --connect_wait: scripts start both sides at the same time.
+  Result<Connection> connect_with_retries(const QueuePair& qp, const ConnectOptions& how) const {
     const uint64_t deadline = monotonic_ns() + static_cast<uint64_t>(wait_s_ * 1e9);
     for (;;) {
       Result<Connector> connector = Connector::start(address_, qp, how);
@@ -72,11 +73,11 @@ class OverTcp final : public Meeting {
   std::optional<Listener> listener_;
 };
 
-class OverCm final : public Meeting {
+class CmMeeting final : public Meeting {
  public:
-  OverCm(const Options& options, CmChannel channel)
+  CmMeeting(const Options& options, CmChannel channel)
       : address_(address_of(options)),
-        wait_s_(options.connect_wait_s),
+        wait_s_(options.meeting.connect_wait_s),
         channel_(std::move(channel)) {}
   Result<void> listen(uint16_t port) {
     const Result<CmId> id = channel_.create_id();
@@ -86,7 +87,7 @@ class OverCm final : public Meeting {
   }
   size_t private_data() const noexcept override { return 56; }
   Result<Connection> join(const QueuePair& qp, const ConnectOptions& how) override {
-    return listener_ ? accept(qp, how) : dial(qp, how);
+    return listener_ ? accept(qp, how) : connect_with_retries(qp, how);
   }
 
  private:
@@ -110,13 +111,14 @@ class OverCm final : public Meeting {
       if (event->type == type) return std::move(*event);
       if (event->error) return *event->error;
       if (event->type == CmEventType::disconnected)
-        return Error{Code::disconnected, "the other side is gone"};
+        return Error{Code::disconnected,
+                     "the peer disconnected during connection setup; see its output"};
     }
   }
-  Connection keep(const CmId& id, std::vector<std::byte> said) {
+  Connection connection_of(const CmId& id, std::vector<std::byte> private_data_of_peer) {
     ids_.push_back(id);
     return {.qp = id.qp(),
-            .peer_data = std::move(said),
+            .peer_data = std::move(private_data_of_peer),
             .peer_gid = id.peer_gid(),
             .peer_qpn = id.peer_qpn(),
             .path_mtu = id.path_mtu()};
@@ -127,7 +129,7 @@ class OverCm final : public Meeting {
     if (const Result<void> ok = asked->id.accept(qp, parameters_of(how)); !ok) return ok.error();
     const Result<CmEvent> done = expect(CmEventType::established);
     if (!done) return done.error();
-    return keep(asked->id, std::move(asked->peer.private_data));
+    return connection_of(asked->id, std::move(asked->peer.private_data));
   }
   Result<CmId> resolve() {
     Result<CmId> id = channel_.create_id();
@@ -138,15 +140,15 @@ class OverCm final : public Meeting {
     if (const auto event = expect(CmEventType::route_resolved); !event) return event.error();
     return id;
   }
-  // The server may not listen yet, or have a connection of an earlier run.
-  Result<Connection> dial(const QueuePair& qp, const ConnectOptions& how) {
+  // Retries until --connect_wait: the server may not listen yet.
+  Result<Connection> connect_with_retries(const QueuePair& qp, const ConnectOptions& how) {
     const uint64_t deadline = monotonic_ns() + static_cast<uint64_t>(wait_s_ * 1e9);
     for (;;) {
       const Result<CmId> id = resolve();
       if (!id) return id.error();
       if (const Result<void> ok = id->connect(qp, parameters_of(how)); !ok) return ok.error();
       Result<CmEvent> done = expect(CmEventType::established);
-      if (done) return keep(*id, std::move(done->peer.private_data));
+      if (done) return connection_of(*id, std::move(done->peer.private_data));
       if (interrupted() || monotonic_ns() > deadline) return done.error();
       usleep(20'000);
     }
@@ -156,23 +158,24 @@ class OverCm final : public Meeting {
   const double wait_s_;
   CmChannel channel_;
   CmId listener_;
-  std::vector<CmId> ids_;  // the connections stand as long as these
+  std::vector<CmId> ids_;  // keep the connections open
 };
 
-template <class Way>
-Result<std::unique_ptr<Meeting>> ready(std::unique_ptr<Way> way, const Options& options) {
+template <class Transport>
+Result<std::unique_ptr<Meeting>> open_transport(std::unique_ptr<Transport> transport,
+                                                const Options& options) {
   if (options.is_server())
-    if (const Result<void> ok = way->listen(options.port); !ok) return ok.error();
-  return std::unique_ptr<Meeting>(std::move(way));
+    if (const Result<void> ok = transport->listen(options.meeting.port); !ok) return ok.error();
+  return std::unique_ptr<Meeting>(std::move(transport));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Meeting>> Meeting::open(const Options& options, const Device& device) {
-  if (!options.cm) return ready(std::make_unique<OverTcp>(options), options);
+  if (!options.meeting.cm) return open_transport(std::make_unique<TcpMeeting>(options), options);
   Result<CmChannel> channel = CmChannel::create(device);
   if (!channel) return channel.error();
-  return ready(std::make_unique<OverCm>(options, std::move(*channel)), options);
+  return open_transport(std::make_unique<CmMeeting>(options, std::move(*channel)), options);
 }
 
 }  // namespace weft::bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How the two sides of a measurement find each other: connect() and Listener over TCP, or, with -R,
-// the RDMA connection manager. One connection after the other, in the same order on both sides.
+// Connects the two sides of a measurement: connect() and Listener over TCP or, with -R, the RDMA
+// connection manager. Both sides make their connections in the same order.
 #pragma once
 
 #include <memory>
@@ -14,9 +14,9 @@ class Meeting {
  public:
   static Result<std::unique_ptr<Meeting>> open(const Options& options, const Device& device);
   virtual ~Meeting() = default;
-  // Bytes of private data that both directions carry.
+  // Maximum private data in bytes, in each direction.
   virtual size_t private_data() const noexcept = 0;
-  // Ctrl-C ends it with bad_state.
+  // Errors: also bad_state after SIGINT or SIGTERM.
   virtual Result<Connection> join(const QueuePair& qp, const ConnectOptions& how) = 0;
 };
 

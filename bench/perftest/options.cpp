@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Parses perftest's options (options.hpp). What makes no sense here is accepted without effect if
-// it cannot change the result, and refused with the reason if it can.
+// Parses perftest's options (options.hpp). An option that does not apply to weft is accepted if it
+// cannot change the result, and refused with the reason otherwise.
 #include "bench/perftest/options.hpp"
 
 #include <CLI/CLI.hpp>
@@ -27,10 +27,10 @@ struct Raw {
   bool ignored = false;
 };
 
-// Sizes and numbers of messages that are taken where none are given.
+// Default sizes and numbers of messages.
 constexpr uint64_t kStream = 65536, kPing = 2, kAtomic = 8;
 
-// perftest's: many WRITEs in a stream, a thousand of all else.
+// perftest's defaults: 5000 for WRITE bandwidth, otherwise 1000.
 uint64_t default_iterations(const Options& o) {
   const bool few = o.measure == Measure::latency || o.operation != Operation::write;
   return few ? 1000 : 5000;
@@ -69,7 +69,7 @@ void add_traffic_options(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("-l,--post_list", o.post_list, "Post requests in lists of this length")
       ->check(CLI::Range(1, 65536));
   app.add_option("-Q,--cq-mod", o.cq_moderation,
-                 "One completion for so many requests (default: 100, above 8 KiB 1)")
+                 "One completion per this many requests (default: 100, above 8 KiB 1)")
       ->check(CLI::Range(1, 65536))
       ->default_str("");
   app.add_option("-I,--inline_size", o.inline_size,
@@ -81,7 +81,7 @@ void add_traffic_options(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("-A,--atomic_type", raw.atomic, "FETCH_AND_ADD or CMP_AND_SWAP")
       ->check(CLI::IsMember({"FETCH_AND_ADD", "CMP_AND_SWAP"}, CLI::ignore_case))
       ->default_str("FETCH_AND_ADD");
-  app.add_option("--buffers", o.buffers, "Cycle through so many buffers; peers use one")
+  app.add_option("--buffers", o.buffers, "Cycle through this many buffers (perftest: one)")
       ->check(CLI::Range(1, 1 << 20));
   app.add_flag("-b,--bidirectional", o.bidirectional, "Both sides send (bandwidth)");
 }
@@ -90,10 +90,12 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("-d,--ib-dev,--device", o.device,
                  "Device string, like roce+udp:lo or roce+shm:job (default: WEFT_DEVICE, or "
                  "roce+udp:lo)");
-  app.add_option("-p,--port", o.port, "TCP port of the server")->check(CLI::Range(1, 65535));
+  app.add_option("-p,--port", o.meeting.port, "TCP port of the server")
+      ->check(CLI::Range(1, 65535));
   app.add_flag("--use-srq", o.use_srq, "Queue pairs share one receive queue (SEND)");
   app.add_flag("-e,--events", o.events, "Sleep on completion events instead of polling");
-  app.add_flag("-N,--no_peak-bw", o.no_peak, "Do not measure the peak (takes no time stamps)");
+  app.add_flag("-N,--no_peak-bw", o.output.no_peak,
+               "Do not measure the peak (takes no time stamps)");
   app.add_option("-u,--qp-timeout", o.timeout, "Retry timeout: 4.096 us * 2^this")
       ->check(CLI::Range(0, 31));
   app.add_option("--retry_count", o.retry_count, "Retries before the queue pair fails")
@@ -105,27 +107,30 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("-c,--connection", raw.connection,
                  "RC, UC, UD, XRC, or SRD (default: RC; SRD with -d srd+...)");
   app.add_option("--paths", raw.paths,
-                 "SRD: spread packets over so many paths (default: 64, on shm 1)")
+                 "SRD: spray packets over this many paths (default: 64, on shm 1)")
       ->check(CLI::Range(1, 256))
       ->default_str("");
   app.add_option("-x,--gid-index", raw.gid_index,
                  "ibverbs: index of the address (default: a RoCEv2 one)");
   app.add_option("-i,--ib-port", raw.port, "ibverbs: port of the device (default: 1)");
   app.add_flag("-F,--CPU-freq", raw.ignored, "No effect");
-  app.add_flag("-R,--rdma_cm", o.cm,
+  app.add_flag("-R,--rdma_cm", o.meeting.cm,
                "Connect by RDMA CM (RC, UC): HOST is the address of the server's device");
-  app.add_flag("--report_gbits", o.gbits, "Bandwidth in 10^9 bits per second instead of MiB/s");
+  app.add_flag("--report_gbits", o.output.gbits,
+               "Bandwidth in 10^9 bits per second instead of MiB/s");
   app.add_flag("--data_validation", o.validate, "Check every byte; exit code 1 on a mismatch");
   app.add_flag("--perform_warm_up", o.warm_up, "Run 100 messages before measuring");
   app.add_flag("--spin_memory", o.spin_memory,
-               "write_lat: only read memory while waiting, let the library progress by itself");
-  app.add_flag("--report-counters", o.counters, "Print the device's counters that are not 0");
-  app.add_flag("--paths-report", o.paths_report,
-               "SRD: print what became of each path to the other side");
-  app.add_flag("--out_json", o.json, "Write the results as JSON too");
-  app.add_option("--out_json_file", o.json_file, "Name of the JSON file");
-  app.add_option("--connect_wait", o.connect_wait_s, "Seconds that the server may take to come up");
-  app.add_option("host", o.host, "The server; without it this is the server");
+               "write_lat: poll memory only; the library's thread makes progress");
+  app.add_flag("--report-counters", o.output.counters,
+               "Print the device's counters that are not 0");
+  app.add_flag("--paths-report", o.output.paths_report,
+               "SRD: print state, RTT and counters of each path to the peer");
+  app.add_flag("--out_json", o.output.json, "Write the results as JSON too");
+  app.add_option("--out_json_file", o.output.json_file, "Name of the JSON file");
+  app.add_option("--connect_wait", o.meeting.connect_wait_s,
+                 "Client: seconds to retry until the server listens");
+  app.add_option("host", o.meeting.host, "The server; without it this is the server");
 }
 
 std::string fill_sizes(Options& o, const Raw& raw) {
@@ -148,7 +153,7 @@ std::string fill_sizes(Options& o, const Raw& raw) {
   return {};
 }
 
-// -c: what carries the messages, and what it can carry. The text of the error, or nothing.
+// -c: the service and its operations. Returns the text of the error, or nothing.
 std::string choose_service(Options& o, const std::string& connection, bool srd) {
   if (srd) o.service = QpType::srd;
   if (connection.empty() || connection == (srd ? "SRD" : "RC")) return {};
@@ -174,14 +179,14 @@ void choose_address(Options& o, const Raw& raw) {
   if (raw.gid_index) o.device += ",gid=" + std::to_string(*raw.gid_index);
 }
 
-// Weft's own, or that of an EFA.
+// True for an SRD device: weft's own, or an EFA's.
 bool speaks_srd(const std::string& device) {
   if (!device.starts_with("ibverbs")) return device.starts_with("srd");
   const std::string keys = device + ",";
   return keys.find(",srd,") != std::string::npos || keys.find(",srd=1,") != std::string::npos;
 }
 
-// What speaks about the device. The text of the error, or nothing.
+// Options that depend on the device. Returns the text of the error, or nothing.
 std::string choose_device(Options& o, const Raw& raw) {
   const char* const fallback = std::getenv("WEFT_DEVICE");
   if (o.device.empty() && fallback != nullptr) o.device = fallback;
@@ -191,23 +196,23 @@ std::string choose_device(Options& o, const Raw& raw) {
   if (const std::string wrong = choose_service(o, raw.connection, srd); !wrong.empty())
     return wrong;
   if (srd && o.cq_moderation > 1)
-    return "-Q: on SRD a completion says nothing of the requests before it, each has its own";
+    return "-Q: on SRD every request has its own completion, since they complete in any order";
   if (srd && o.spin_memory)
-    return "--spin_memory: on SRD no byte of a WRITE is the last one, leave it out";
-  if ((raw.paths != 0 || o.paths_report) && !srd)
+    return "--spin_memory: SRD does not order the bytes of a WRITE; leave it out";
+  if ((raw.paths != 0 || o.output.paths_report) && !srd)
     return "--paths and --paths-report are for srd devices: -d srd+udp:lo";
-  if (o.paths_report) o.device += ",path_counters=1";
+  if (o.output.paths_report) o.device += ",path_counters=1";
   if (raw.paths == 0) return {};
   if (o.device.find(",paths=") != std::string::npos)
-    return "--paths: the device string has paths= already, say it once";
+    return "--paths: the device string has paths= already; leave one out";
   o.device += ",paths=" + std::to_string(raw.paths);
   return {};
 }
 
-// What no single option can tell. The text of the error, or nothing.
+// Checks combinations of options. Returns the text of the error, or nothing.
 std::string complete(Options& o, const Raw& raw) {
   if (const std::string wrong = choose_device(o, raw); !wrong.empty()) return wrong;
-  if (o.cm && (o.service == QpType::ud || o.service == QpType::srd || o.xrc()))
+  if (o.meeting.cm && (o.service == QpType::ud || o.service == QpType::srd || o.xrc()))
     return "-R connects queue pairs of RC and UC; leave it out for UD, XRC and SRD";
   if (o.use_srq && (o.operation != Operation::send || o.service == QpType::srd))
     return "--use-srq is for weft_send_* on roce and ibverbs devices: nothing else takes receives";
@@ -219,7 +224,7 @@ std::string complete(Options& o, const Raw& raw) {
   if (o.spin_memory && (o.measure != Measure::latency || o.operation != Operation::write))
     return "--spin_memory is for weft_write_lat";
   if (o.events && o.measure == Measure::latency && o.operation == Operation::write)
-    return "-e: weft_write_lat waits on memory, there is no event";
+    return "-e: weft_write_lat polls memory, which has no event; leave it out";
   if (!raw.atomic.empty()) {
     if (o.operation != Operation::atomic) return "-A is for weft_atomic_*";
     const bool adds = std::toupper(static_cast<unsigned char>(raw.atomic[0])) == 'F';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The command line of weft_{send,write,read,atomic}_{bw,lat}: perftest's options, so that scripts
-// and fingers that know perftest work here.
+// for perftest work with weft.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,29 @@ enum class Operation : uint8_t { send, write, read, atomic };
 enum class Measure : uint8_t { bandwidth, latency };
 enum class AtomicType : uint8_t { fetch_add, compare_swap };
 
+// How the two sides connect.
+struct MeetingOptions {
+  std::string host;  // empty: this is the server
+  uint16_t port = 18515;
+  bool cm = false;            // by the RDMA connection manager
+  double connect_wait_s = 1;  // how long the client retries until the server listens
+};
+
+struct OutputOptions {
+  bool no_peak = false;
+  bool gbits = false;
+  bool counters = false;
+  bool paths_report = false;
+  bool json = false;
+  std::string json_file = "weft_out.json";
+};
+
 struct Options {
   Operation operation = Operation::send;
   Measure measure = Measure::bandwidth;
   AtomicType atomic = AtomicType::fetch_add;
   std::string device;             // empty: WEFT_DEVICE or roce+udp:lo
-  std::optional<QpType> service;  // of the measured queue pairs; unset: the device's own
-  std::string host;               // empty: this is the server
-  uint16_t port = 18515;
+  std::optional<QpType> service;  // of the measured queue pairs; unset: the device's
   std::vector<uint64_t> sizes;
   uint64_t iterations = 0;
   double duration_s = 0;  // > 0: run for this long instead
@@ -43,20 +58,14 @@ struct Options {
   uint32_t traffic_class = 0;
   bool bidirectional = false;
   bool events = false;
-  bool no_peak = false;
-  bool gbits = false;
   bool validate = false;
   bool warm_up = false;
   bool spin_memory = false;
-  bool counters = false;
-  bool paths_report = false;
-  bool json = false;
-  bool cm = false;
   bool use_srq = false;
-  double connect_wait_s = 1;  // how long the server may take to come up
-  std::string json_file = "weft_out.json";
+  MeetingOptions meeting;
+  OutputOptions output;
 
-  bool is_server() const { return host.empty(); }
+  bool is_server() const { return meeting.host.empty(); }
   bool one_sided() const { return operation == Operation::read || operation == Operation::atomic; }
   bool takes_receives() const {
     const bool write_with_imm =
@@ -64,9 +73,9 @@ struct Options {
     return operation == Operation::send || write_with_imm;
   }
   bool xrc() const { return service == QpType::xrc_initiator; }
-  // Receives are shared by the lanes.
+  // All lanes share one receive queue.
   bool shares_receives() const { return xrc() || use_srq; }
-  // Messages may be lost without an error.
+  // The service may lose messages without an error.
   bool unreliable() const { return service == QpType::ud || service == QpType::uc; }
   uint64_t max_size() const;
 };
@@ -75,8 +84,8 @@ std::string_view name(Operation operation) noexcept;
 // "weft_write_bw"
 std::string program_name(Operation operation, Measure measure);
 
-// Parses the command line. Without options there is an exit code: 0 after --help, 2 after an error,
-// which was printed.
+// Parses the command line. No options: the exit code, 0 after --help, 2 after an error, which has
+// been printed.
 struct Parsed {
   std::optional<Options> options;
   int exit_code = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Output in the layout of perftest, which scripts parse: the same titles, widths and units, but one
-// MiB is called MiB.
+// Output in the layout of perftest, which scripts parse: the same titles, widths and units, except
+// that a MiB is called MiB, not MB.
 #include "bench/perftest/output.hpp"
 
 #include <cstdio>
@@ -38,7 +38,7 @@ void print_side(const char* side, const Gid& gid, QpNum qpn, Psn psn, RKey rkey,
 }
 
 double rate(const Options& o, double bytes_per_second) {
-  return bytes_per_second / (o.gbits ? kGbit : kMiB);
+  return bytes_per_second / (o.output.gbits ? kGbit : kMiB);
 }
 
 std::string connection_type(const Session& s) {
@@ -91,7 +91,7 @@ void print_titles(const Options& o) {
         " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    "
         "t_stdev[usec]   99%% percentile[usec]   99.9%% percentile[usec] \n");
   } else {
-    const char* unit = o.gbits ? "Gb/sec" : "MiB/sec";
+    const char* unit = o.output.gbits ? "Gb/sec" : "MiB/sec";
     std::printf(" #bytes     #iterations    BW peak[%s]    BW average[%s]   MsgRate[Mpps]\n", unit,
                 unit);
   }
@@ -110,7 +110,7 @@ void print_result(const Options& o, const SizeResult& r) {
   } else {
     const BandwidthSummary& b = r.bandwidth;
     const double average = rate(o, b.average);
-    const bool tiny = o.gbits && average < 0.1;
+    const bool tiny = o.output.gbits && average < 0.1;
     std::printf(tiny ? " %-7llu    %-10llu       %-7.6f           %-7.6f            %-7.6f\n"
                      : " %-7llu    %-10llu       %-7.2f            %-7.2f             %-7.6f\n",
                 static_cast<ull>(r.size), static_cast<ull>(b.iterations), rate(o, b.peak), average,
@@ -188,7 +188,7 @@ Result<void> write_json(const Session& s, const std::vector<SizeResult>& results
   info["Buffers"] = o.buffers;
   info["Bidirectional"] = o.bidirectional;
   info["by_reference"] = s.device.attributes().by_reference;
-  info["BW_unit"] = o.gbits ? "Gb/sec" : "MiB/sec";
+  info["BW_unit"] = o.output.gbits ? "Gb/sec" : "MiB/sec";
   Json records = Json::array();
   for (const SizeResult& r : results) {
     if (!r.measured) continue;
@@ -216,12 +216,12 @@ Result<void> write_json(const Session& s, const std::vector<SizeResult>& results
     }
     records.push_back(std::move(record));
   }
-  std::ofstream file(o.json_file);
+  std::ofstream file(o.output.json_file);
   Json all{{"test_info", info}, {"results", records}};
-  if (o.paths_report) all["paths"] = paths_as_json(s);
+  if (o.output.paths_report) all["paths"] = paths_as_json(s);
   file << all.dump(2) << "\n";
   file.close();
-  if (!file) return Error{Code::io_error, "cannot write " + o.json_file};
+  if (!file) return Error{Code::io_error, "cannot write " + o.output.json_file};
   return {};
 }
 

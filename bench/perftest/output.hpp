@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the measuring programs print: perftest's head, columns and JSON records.
+// The output of the measuring programs: perftest's head, columns and JSON records.
 #pragma once
 
 #include <vector>
@@ -8,14 +8,14 @@
 
 namespace weft::bench {
 
-// The settings in force, and who is connected to whom.
+// Prints the settings, and the addresses of both sides.
 void print_head(const Session& session);
 // The column titles, a result, the rule below them.
 void print_titles(const Options& options);
 void print_result(const Options& options, const SizeResult& result);
 void print_foot();
 void print_counters(const Device& device);
-// SRD: the paths from here to the other side, if anything was sent.
+// SRD: prints the paths to the peer, if anything was sent.
 void print_paths(const Session& session);
 
 // Writes test_info and one record per size. Errors: io_error.

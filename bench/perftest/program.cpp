@@ -23,7 +23,7 @@ Result<SizeResult> run_size(Session& session, uint64_t size, Receiver* receiver)
   return run_bandwidth(session, size, receiver);
 }
 
-// True if all data were right; says so.
+// Prints the result of the data validation; returns true if no byte was wrong.
 bool report_validation(const std::vector<SizeResult>& results) {
   uint64_t verified = 0;
   uint64_t mismatches = 0;
@@ -52,17 +52,17 @@ int measure_all(Session& session) {
     const Result<SizeResult> result = run_size(session, size, receiver ? &*receiver : nullptr);
     if (!result) {
       session.control->abort();
-      if (o.counters) print_counters(session.device);
+      if (o.output.counters) print_counters(session.device);
       return fail(o, result.error());
     }
     print_result(o, *result);
     results.push_back(*result);
   }
   print_foot();
-  if (o.paths_report) print_paths(session);
-  if (o.counters) print_counters(session.device);
+  if (o.output.paths_report) print_paths(session);
+  if (o.output.counters) print_counters(session.device);
   const bool right = !o.validate || report_validation(results);
-  if (o.json)
+  if (o.output.json)
     if (const Result<void> written = write_json(session, results); !written)
       return fail(o, written.error());
   return right ? 0 : 1;

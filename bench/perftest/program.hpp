@@ -6,7 +6,7 @@
 
 namespace weft::bench {
 
-// Exit code: 0 measured, 1 an error or wrong data, 2 wrong options, 130 Ctrl-C.
+// Exit code: 0 success, 1 an error or wrong data, 2 invalid options, 130 interrupted.
 int run_program(Operation operation, Measure measure, int argc, char** argv);
 
 }  // namespace weft::bench

@@ -13,7 +13,7 @@ namespace weft::bench {
 
 struct SizeResult {
   uint64_t size = 0;
-  bool measured = false;  // this side has figures to show
+  bool measured = false;  // this side has results to print
   BandwidthSummary bandwidth;
   LatencySummary latency;
   uint64_t lost = 0;            // UD, UC: messages that did not arrive, in both directions
@@ -44,9 +44,13 @@ Result<SizeResult> run_latency(Session& session, uint64_t size, Receiver* receiv
 // Moves data in rounds in which every buffer is filled, moved and compared. For *_bw.
 Result<SizeResult> run_validation(Session& session, uint64_t size);
 
-// What byte `offset` of message `index` in direction `from_server` holds.
+// Exchanges the verified and the wrong bytes of both sides, and adds their sums to `result`.
+Result<SizeResult> with_verification(Control& control, SizeResult result, uint64_t verified_bytes,
+                                     uint64_t mismatches);
+
+// The test pattern: byte `offset` of message `index` in direction `from_server`.
 void fill_pattern(std::byte* at, uint64_t size, uint64_t index, bool from_server) noexcept;
-// The number of bytes that differ from it.
+// The number of bytes that differ from the pattern.
 uint64_t compare_pattern(const std::byte* at, uint64_t size, uint64_t index,
                          bool from_server) noexcept;
 

@@ -15,17 +15,19 @@ namespace weft::bench {
 namespace {
 
 constexpr size_t kValidationArea = size_t{64} << 20;
-// Nothing holds a sender of UD or UC back: while its flood lasts, what others send is lost too.
-constexpr uint32_t kPatientTimeout = 18;  // of the control queue pair: 1 s, eight times
+// UD and UC senders have no flow control: while they overrun the receiver, control messages are
+// lost too, so the control queue pair has a long timeout.
+constexpr uint32_t kControlTimeout = 18;  // 1 s, retried eight times
 constexpr uint32_t kLatencyInline = 236;  // perftest's default for latency tests
 
 void say_waiting(const Options& o, const Device& device) {
   if (!isatty(STDOUT_FILENO)) return;
-  const std::string host = o.cm ? to_string(device.attributes().gid) : "127.0.0.1";
+  const std::string host = o.meeting.cm ? to_string(device.attributes().gid) : "127.0.0.1";
   std::printf(
       "\n************************************\n* Waiting for client to connect... *\n"
       "************************************\n(another terminal: %s %s-p %u %s)\n",
-      program_name(o.operation, o.measure).c_str(), o.cm ? "-R " : "", o.port, host.c_str());
+      program_name(o.operation, o.measure).c_str(), o.meeting.cm ? "-R " : "", o.meeting.port,
+      host.c_str());
   std::fflush(stdout);
 }
 
@@ -152,7 +154,7 @@ Result<void> Session::make_lanes() {
 }
 
 Result<void> Session::accept_introduction(const Connection& connection) {
-  const Result<PeerMemory> peer = meet(options, connection.peer_data);
+  const Result<PeerMemory> peer = check_introduction(options, connection.peer_data);
   if (!peer) return peer.error();
   peer_rkey = peer->rkey;
   peer_srq = peer->srq;
@@ -170,7 +172,7 @@ Result<void> Session::connect_all() {
   Result<std::unique_ptr<Meeting>> opened = Meeting::open(options, device);
   if (!opened) return opened.error();
   meeting = std::move(*opened);
-  how.private_data = introduce(
+  how.private_data = encode_introduction(
       options,
       {reinterpret_cast<uintptr_t>(pages.data()), region.rkey(), options.xrc() ? pool.number() : 0},
       meeting->private_data());
@@ -181,7 +183,7 @@ Result<void> Session::connect_all() {
 
   if (options.is_server()) say_waiting(options, device);
   // The control queue pair first, then the measured ones in order.
-  how.timeout = static_cast<uint8_t>(options.unreliable() ? kPatientTimeout : options.timeout);
+  how.timeout = static_cast<uint8_t>(options.unreliable() ? kControlTimeout : options.timeout);
   const Result<Connection> connection = meeting->join(control->qp(), how);
   if (!connection) return connection.error();
   if (const Result<void> agreed = accept_introduction(*connection); !agreed) return agreed;
@@ -192,7 +194,7 @@ Result<void> Session::connect_all() {
   return {};
 }
 
-// With XRC each direction is a connection of its own, the client's first.
+// With XRC each direction has its own connection, the client's first.
 Result<void> Session::connect_lane(Lane& lane, const ConnectOptions& how) {
   const bool ours_first = !options.xrc() || !options.is_server();
   const Result<Connection> connection = meeting->join(ours_first ? lane.qp : lane.in, how);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a measurement runs on: an open device, connected queue pairs, registered memory on both
-// sides. open() does everything up to the first message, on the server and on the client.
+// The resources of a measurement: an open device, connected queue pairs, registered memory on both
+// sides. open() does everything before the first message, on the server and on the client.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace weft::bench {
 
-// Anonymous pages, unmapped at the end.
+// An anonymous mapping, unmapped by the destructor.
 class Pages {
  public:
   Pages() = default;
@@ -31,14 +31,14 @@ class Pages {
   size_t size_ = 0;
 };
 
-// One queue pair and its part of the memory. `source` is what we send, write, or let the peer read
-// and change; `target` is where SENDs, WRITEs and the results of READs and atomics arrive.
+// One queue pair and its part of the memory. `source`: data to send or write, and the target of the
+// peer's READs and atomics; `target`: where SENDs, WRITEs and results of READs and atomics arrive.
 struct Lane {
   QueuePair qp;
-  QueuePair in;  // XRC: the target of the other side's initiator
+  QueuePair in;  // XRC: target of the peer's initiator
   std::byte* source = nullptr;
   std::byte* target = nullptr;
-  AddressHandle to;  // UD, with peer_qpn: where the other queue pair is
+  AddressHandle to;  // UD: the peer's address, with peer_qpn
   QpNum peer_qpn;
   uint64_t peer_source = 0;
   uint64_t peer_target = 0;
@@ -51,7 +51,7 @@ struct Session {
   CompletionQueue send_cq;
   CompletionQueue recv_cq;
   XrcDomain xrc;
-  SharedReceiveQueue pool;  // of all lanes' receives, if they share them
+  SharedReceiveQueue pool;  // of all lanes, with --use-srq
   Pages pages;
   MemoryRegion region;
   std::vector<Lane> lanes;
@@ -64,7 +64,7 @@ struct Session {
   uint32_t peer_srq = 0;  // XRC
   Gid peer_gid;
   uint32_t path_mtu = 0;
-  // Latency runs number their requests through all sizes: a completion may come in the next one.
+  // Latency runs number requests across sizes: a completion may arrive during the next size.
   uint64_t posted = 0;
   uint64_t completed = 0;
 
@@ -72,7 +72,7 @@ struct Session {
 
   // Messages of `size` start at multiples of this.
   uint64_t stride(uint64_t size) const { return (size + header + 63) / 64 * 64; }
-  // How many messages of `size` have their own buffer at once.
+  // The number of messages of `size` that have their own buffers.
   uint64_t slots(uint64_t size) const { return area / stride(size); }
   Sge sge(const std::byte* at, uint64_t size) const {
     return region.sge(static_cast<size_t>(at - pages.data()), static_cast<uint32_t>(size));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is computed from the time stamps of a run: latency percentiles and bandwidth. All in double;
-// pure functions, tested in tests/bench/bench_stats_test.cpp.
+// Statistics of a run's time stamps: latency percentiles and bandwidth, in double. Pure functions,
+// tested in tests/bench/bench_stats_test.cpp.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class LatencyRecorder {
   explicit LatencyRecorder(size_t capacity);
 
   void add(uint64_t ticks) noexcept;
-  // `scale` turns a sample into what is reported: 1 / ticks_per_us, half of it for half round
+  // `scale` converts a sample to the reported unit: 1 / ticks_per_us, half of it for half round
   // trips.
   LatencySummary summary(double scale) const;
 
@@ -40,7 +40,7 @@ class LatencyRecorder {
   uint64_t count_ = 0;
   uint64_t min_ = UINT64_MAX;
   uint64_t max_ = 0;
-  uint64_t first_ = 0;  // sums are of differences to it, so that they keep their digits
+  uint64_t first_ = 0;  // sums are of differences to it, for precision
   double sum_ = 0;
   double squares_ = 0;
   uint64_t random_ = 0x9E3779B97F4A7C15;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sender and Receiver (streams.hpp). A signaled request stands for itself and for the unsignaled
-// ones before it; its id carries the lane and their number. On SRD all are signaled.
+// Sender and Receiver (streams.hpp). A signaled request also completes the unsignaled ones before
+// it; its id holds the lane and their number. On SRD all requests are signaled.
 #include "bench/perftest/streams.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ uint64_t completion_id(size_t lane, uint64_t count) { return lane << 32 | count;
 
 uint32_t moderation_of(const Options& o, uint64_t size) {
   uint32_t wanted = o.cq_moderation;
-  if (o.service == QpType::srd) wanted = 1;  // each completion stands for itself
+  if (o.service == QpType::srd) wanted = 1;  // SRD completes in any order
   if (wanted == 0) wanted = size > kModeratedSize ? 1 : kDefaultModeration;
   return std::min(wanted, o.tx_depth);
 }
@@ -26,8 +26,10 @@ uint32_t moderation_of(const Options& o, uint64_t size) {
 Error completion_error(Status status, bool sending) {
   std::string text =
       std::string(sending ? "a request" : "a receive") + " failed: " + std::string(name(status));
-  if (status == Status::retry_exceeded) text += " (the other side does not answer)";
-  if (status == Status::rnr_retry_exceeded) text += " (the other side posts no receives)";
+  if (status == Status::retry_exceeded)
+    text += " (the peer does not acknowledge: is its process running?)";
+  if (status == Status::rnr_retry_exceeded)
+    text += " (the peer posts no receives: increase -r on both sides)";
   return {Code::io_error, std::move(text)};
 }
 
@@ -253,11 +255,11 @@ bool Receiver::turn() noexcept {
       return true;
     }
     Stream& stream = streams_[c.id];
-    if (++stream.owed < batch_) continue;
-    const size_t count = std::min(stream.owed, stream.ring.size() - stream.next);
+    if (++stream.to_repost < batch_) continue;
+    const size_t count = std::min(stream.to_repost, stream.ring.size() - stream.next);
     const PostStatus status =
         session_.post_receives(*stream.lane, {stream.ring.data() + stream.next, count});
-    stream.owed -= status.accepted;
+    stream.to_repost -= status.accepted;
     stream.next = (stream.next + status.accepted) % stream.ring.size();
   }
   received_ += n;

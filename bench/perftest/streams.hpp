@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The two ends of a bandwidth run: a Sender keeps the send queues of all lanes full, a Receiver
-// keeps the receive queues full. Each does a bounded piece per turn(), so that one thread can run
-// both. All requests are built beforehand: what is measured is the library, not this loop.
+// The two ends of a bandwidth run: a Sender keeps the send queues of all lanes full, a Receiver the
+// receive queues. turn() does a bounded amount of work, so that one thread can run both. All
+// requests are built in advance, so that the library is measured and not this loop.
 #pragma once
 
 #include <poll.h>
@@ -27,22 +27,22 @@ class Sender {
 
   // Starts a run of `per_lane` messages on each lane, or until finish(). Nothing may be in flight.
   void start(uint64_t per_lane, bool record);
-  // Posts what fits, reaps what is there. True if anything moved.
+  // Posts requests and polls completions. Returns true if there was any progress.
   bool turn() noexcept;
-  // Ends an endless run: one last signaled message per lane.
+  // Ends an endless run with one last signaled message per lane.
   void finish() noexcept;
   bool done() const noexcept { return failure_ || completed_ == goal_; }
   uint64_t completed() const noexcept { return completed_; }
   std::optional<Error> failure() const;
-  // In terms of messages; the caller knows the size.
+  // In messages, not bytes.
   BandwidthSummary summary() const;
 
  private:
   struct Stream {
     const QueuePair* qp = nullptr;
     std::vector<Sge> sges;
-    std::vector<SendRequest> ring;  // every moderation_-th is signaled; a multiple of that long
-    SendRequest last;               // a signaled one for the end
+    std::vector<SendRequest> ring;  // every moderation_-th is signaled; n * moderation_ requests
+    SendRequest last;               // signaled, for finish()
     size_t next = 0;
     uint64_t posted = 0;
     uint64_t completed = 0;
@@ -76,7 +76,7 @@ class Receiver {
 
   // Fills the receive queues; before the first message.
   Result<void> prime();
-  // From now on messages of `size` come; `stamps`: summary() is wanted.
+  // Starts a run with messages of `size`; `stamps`: take time stamps for summary().
   void start(uint64_t size, bool stamps) noexcept;
   bool turn() noexcept;
   uint64_t received() const noexcept { return received_; }
@@ -90,7 +90,7 @@ class Receiver {
     std::vector<Sge> sges;
     std::vector<RecvRequest> ring;
     size_t next = 0;
-    size_t owed = 0;  // completed and not posted again
+    size_t to_repost = 0;  // completed and not posted again
   };
 
   Session& session_;
@@ -106,13 +106,13 @@ class Receiver {
   Status status_ = Status::success;
 };
 
-// Sleeps until a completion may be there: arms both queues, takes one more turn, and waits unless
-// that moved something. At most 100 ms, so that the caller can look around.
+// Sleeps until a completion may have arrived: arms both CQs, takes one more turn, and waits unless
+// that made progress. At most 100 ms, so that the caller can check the peer.
 template <class Turn>
 void sleep_for_events(const Session& session, Turn turn) {
   session.send_cq.arm();
   session.recv_cq.arm();
-  if (turn()) return;  // it came before the arming
+  if (turn()) return;  // it arrived before arming
   pollfd fds[2] = {{session.send_cq.fd(), POLLIN, 0}, {session.recv_cq.fd(), POLLIN, 0}};
   if (poll(fds, 2, 100) <= 0) return;
   if (fds[0].revents != 0) session.send_cq.acknowledge();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// --data_validation of the bandwidth programs. Data moves in rounds: the owner fills as many
-// buffers as requests may be outstanding, each with its own pattern; all are moved; whoever holds
-// the result compares every byte. The time of the transfers alone makes the bandwidth that is
-// shown. Atomics count: each result must be the number of those before it. SENDs without order may
-// take the receives of a round in any order: each message must have come once.
+// --data_validation of the bandwidth programs. Data moves in rounds: the source fills as many
+// buffers as requests may be outstanding, each with its own pattern; all are transferred; the side
+// with the result compares every byte. The bandwidth includes only the time of the transfers.
+// Atomics count: each result must be the number of atomics before it. Unordered SENDs may take the
+// receives of a round in any order: each message must arrive once.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -15,7 +15,7 @@
 namespace weft::bench {
 namespace {
 
-// Well mixed, so that neighbours in place and time differ (splitmix64's finisher).
+// Hashed (splitmix64's finalizer), so that adjacent bytes and messages differ.
 uint64_t pattern_word(uint64_t index, uint64_t word, bool from_server) noexcept {
   uint64_t x = index * 0x9E3779B97F4A7C15 + word * 0xD1B54A32D192ED03 + (from_server ? 1 : 0);
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
@@ -111,7 +111,8 @@ Result<void> Validator::transfer(const Round& round) {
   const Ticks start = ticks();
   if (to_send != 0)
     for (size_t i = 0; i < session_.lanes.size(); ++i)
-      if (!post(i, round)) return Error{Code::io_error, "a request was not taken"};
+      if (!post(i, round))
+        return Error{Code::io_error, "post_send refused a request: the send queue is full"};
   Completion completions[64];
   for (uint32_t turn = 1; to_send + to_receive > 0; ++turn) {
     for (const bool sending : {true, false}) {
@@ -139,8 +140,8 @@ void Validator::verify_atomics(size_t lane, const Round& round) {
   }
 }
 
-// What landed in the slots 0 .. window-1 is messages 0 .. window-1: each in its own slot, or, where
-// the transport keeps no order among SENDs, each in one of them, told by its first bytes.
+// The slots 0 .. window-1 must hold the messages 0 .. window-1: each in its own slot or, if the
+// service does not order SENDs, each in one of them, identified by its first bytes.
 void Validator::verify_lane(size_t lane, const Round& round) {
   const bool own = !(o_.operation == Operation::send && o_.service == QpType::srd);
   std::vector<uint64_t> missing(round.window);
@@ -219,17 +220,22 @@ Result<SizeResult> Validator::run() {
       static_cast<double>(result.bandwidth.iterations) * directions / us * 1e6;
   result.bandwidth.average = result.bandwidth.message_rate * static_cast<double>(size_);
   result.measured = session_.is_active() || o_.operation == Operation::send;
-  ControlMessage ours;
-  ours.mismatches = mismatches_;
-  ours.count = verified_;
-  const Result<ControlMessage> theirs = session_.control->barrier(ours);
-  if (!theirs) return theirs.error();
-  result.mismatches = mismatches_ + theirs->mismatches;
-  result.verified_bytes = verified_ + theirs->count;
-  return result;
+  return with_verification(*session_.control, std::move(result), verified_, mismatches_);
 }
 
 }  // namespace
+
+Result<SizeResult> with_verification(Control& control, SizeResult result, uint64_t verified_bytes,
+                                     uint64_t mismatches) {
+  ControlMessage ours;
+  ours.mismatches = mismatches;
+  ours.count = verified_bytes;
+  const Result<ControlMessage> peer = control.barrier(ours);
+  if (!peer) return peer.error();
+  result.mismatches = mismatches + peer->mismatches;
+  result.verified_bytes = verified_bytes + peer->count;
+  return result;
+}
 
 void fill_pattern(std::byte* at, uint64_t size, uint64_t index, bool from_server) noexcept {
   uint64_t done = 0;

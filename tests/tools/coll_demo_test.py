@@ -26,11 +26,11 @@ class Demo(unittest.TestCase):
         self.assertEqual(says.splitlines(), [
             "20 rounds verified: all_reduce of 128 KiB bf16, 4 ranks, 2 networks",
             f"network {network} is cut",
-            "20 rounds more verified, and no rank has seen an error",
+            "20 more rounds verified, no rank has got an error",
             "rank 2 is killed",
             "named", "named", "named",
             "shrink: a group of 3 ranks",
-            "20 rounds verified by the 3 that are left"], done)
+            "20 rounds verified by the 3 remaining ranks"], done)
 
     def test_it_shows_what_it_says(self):
         self.check("10.32.0.0")

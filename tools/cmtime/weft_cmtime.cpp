@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How fast connections are made and ended by RDMA CM: cmtime of librdmacm, over weft. Each step is
-// done for all connections at once.
+// Measures how fast RDMA CM establishes and ends connections, like cmtime of librdmacm. Each step
+// runs for all connections before the next step starts.
 // link: perftest
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace weft;
 
-constexpr Duration kPatience = Duration::from_s(20);
+constexpr Duration kEventTimeout = Duration::from_s(20);
 
 [[noreturn]] void fail(const std::string& what) {
   std::fprintf(stderr, "weft_cmtime: %s\n", what.c_str());
@@ -24,23 +24,26 @@ constexpr Duration kPatience = Duration::from_s(20);
 }
 
 template <class T>
-T must(Result<T> result) {
+T check(Result<T> result) {
   if (!result) fail(result.error().message);
   return std::move(*result);
 }
-void must(const Result<void>& result) {
+void check(const Result<void>& result) {
   if (!result) fail(result.error().message);
 }
 
 struct Side {
-  explicit Side(const std::string& spec) : device(must(Device::open(spec))) {}
+  explicit Side(const std::string& spec) : device(check(Device::open(spec))) {}
 
   QueuePair queue_pair() const {
-    return must(pd.queue_pair({.send_cq = cq, .recv_cq = cq, .max_send_wr = 1, .max_recv_wr = 1}));
+    return check(pd.queue_pair({.send_cq = cq, .recv_cq = cq, .max_send_wr = 1, .max_recv_wr = 1}));
   }
   CmEvent event() const {
-    std::optional<CmEvent> event = channel.wait(kPatience);
-    if (!event) fail("nothing happened for 20 s");
+    std::optional<CmEvent> event = channel.wait(kEventTimeout);
+    if (!event)
+      fail(
+          "no connection manager event for 20 s: is the server running with the same --port and "
+          "--connections?");
     if (event->error)
       fail("event " + std::string(name(event->type)) + ": " + event->error->message);
     return std::move(*event);
@@ -48,31 +51,32 @@ struct Side {
   void expect(CmEventType type, size_t count) const {
     for (size_t i = 0; i < count; ++i)
       if (const CmEvent got = event(); got.type != type)
-        fail("event " + std::string(name(got.type)) + " where " + std::string(name(type)) +
-             " belongs");
+        fail("event " + std::string(name(got.type)) + " instead of " + std::string(name(type)) +
+             ": start the server with the same --connections, then this side");
   }
 
   Device device;
-  CmChannel channel = must(CmChannel::create(device));
-  CompletionQueue cq = must(device.completion_queue({.capacity = 64}));
-  ProtectionDomain pd = must(device.protection_domain());
+  CmChannel channel = check(CmChannel::create(device));
+  CompletionQueue cq = check(device.completion_queue({.capacity = 64}));
+  ProtectionDomain pd = check(device.protection_domain());
 };
 
-// Takes connections, and ends when so many have come and gone.
+// Accepts connections, and returns after `count` of them have ended.
 void serve(const Side& side, uint16_t port, size_t count) {
-  const CmId listener = must(side.channel.create_id());
-  must(listener.listen(port));
+  const CmId listener = check(side.channel.create_id());
+  check(listener.listen(port));
   std::printf("listening on port %u\n", listener.port());
   std::fflush(stdout);
   std::vector<CmId> ids;
-  for (size_t gone = 0; gone < count;) {
+  for (size_t ended = 0; ended < count;) {
     const std::optional<CmEvent> event = side.channel.wait();
     if (!event) continue;
     if (event->type == CmEventType::connect_request) {
-      must(event->id.accept(side.queue_pair()));
+      check(event->id.accept(side.queue_pair()));
       ids.push_back(event->id);
     }
-    if (event->type == CmEventType::disconnected || event->type == CmEventType::unreachable) ++gone;
+    if (event->type == CmEventType::disconnected || event->type == CmEventType::unreachable)
+      ++ended;
   }
 }
 
@@ -83,31 +87,31 @@ class Client {
   }
 
   void run(const std::string& address) {
-    step("create id", [&] { ids_.push_back(must(side_.channel.create_id())); });
+    step("create id", [&] { ids_.push_back(check(side_.channel.create_id())); });
     step(
-        "resolve addr", [&] { must(next().resolve_address(address)); },
+        "resolve addr", [&] { check(next().resolve_address(address)); },
         CmEventType::address_resolved);
     step(
-        "resolve route", [&] { must(next().resolve_route()); }, CmEventType::route_resolved);
+        "resolve route", [&] { check(next().resolve_route()); }, CmEventType::route_resolved);
     step("create qp", [&] { qps_.push_back(side_.queue_pair()); });
     step(
         "connect", [&] { connect(); }, CmEventType::established);
     step(
-        "disconnect", [&] { must(next().disconnect()); }, CmEventType::disconnected);
+        "disconnect", [&] { check(next().disconnect()); }, CmEventType::disconnected);
   }
 
  private:
-  // In every step the connections have their turn in the same order.
-  const CmId& next() { return ids_[turn_++ % count_]; }
+  // Every step processes the connections in the same order.
+  const CmId& next() { return ids_[next_index_++ % count_]; }
   void connect() {
-    const QueuePair& qp = qps_[turn_ % count_];
-    must(next().connect(qp));
+    const QueuePair& qp = qps_[next_index_ % count_];
+    check(next().connect(qp));
   }
 
-  void step(const char* what, const std::function<void()>& one,
+  void step(const char* what, const std::function<void()>& action,
             std::optional<CmEventType> until = {}) {
     const Instant begin = base::wall_now();
-    for (size_t i = 0; i < count_; ++i) one();
+    for (size_t i = 0; i < count_; ++i) action();
     if (until) side_.expect(*until, count_);
     const double us = static_cast<double>((base::wall_now() - begin).ps) / 1e6;
     const auto count = static_cast<double>(count_);
@@ -115,7 +119,7 @@ class Client {
   }
 
   const Side& side_;
-  size_t count_, turn_ = 0;
+  size_t count_, next_index_ = 0;
   std::vector<CmId> ids_;
   std::vector<QueuePair> qps_;
 };
@@ -124,7 +128,7 @@ class Client {
 
 int main(int argc, char** argv) {
   CLI::App app{
-      "weft_cmtime: measures how fast connections are made by RDMA CM. Start it without a host on "
+      "weft_cmtime: measures how fast RDMA CM establishes connections. Start it without a host on "
       "one side, then with the address of that side's device on the other."};
   app.option_defaults()->always_capture_default();
   std::string spec, host;
@@ -134,7 +138,7 @@ int main(int argc, char** argv) {
       ->envname("WEFT_DEVICE")
       ->required();
   app.add_option("-p,--port", port, "Port of the server (RDMA CM)");
-  app.add_option("-c,--connections", count, "How many connections; the same on both sides")
+  app.add_option("-c,--connections", count, "Number of connections; the same on both sides")
       ->check(CLI::Range(1, 100'000));
   app.add_option("host", host, "The address of the server's device; without it this is the server");
   CLI11_PARSE(app, argc, argv);

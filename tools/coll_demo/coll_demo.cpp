@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What collectives go through, shown with processes of this machine: four ranks all-reduce bf16
-// over two networks each; one network is cut, and nobody hears of an error; one rank is killed,
-// and the others say who it was and go on without it, over the network that is left. Every sum is
-// compared, element by element. `weft_coll_demo first` cuts the other network, the one that ranks
-// have found each other by.
-// The networks are addresses in a namespace of this program: no root is needed where users may make
-// namespaces.
+// Demonstrates how collectives handle faults, with processes of this machine: four ranks all-reduce
+// bf16 over two networks; one network is cut, and no rank gets an error; one rank is killed, and
+// the others report it, shrink the group and continue over the remaining network. Every sum is
+// compared, element by element. `weft_coll_demo first` cuts the network over which the ranks
+// bootstrapped. The networks are addresses in a network namespace of this program: needs no root
+// where users may create namespaces.
 // link: collective
 #include <fcntl.h>
 #include <sched.h>
@@ -32,18 +31,18 @@ namespace {
 
 constexpr uint32_t kRanks = 4, kKilled = 2;
 constexpr size_t kElements = 64 * 1024;  // 128 KiB
-constexpr uint32_t kRounds = 20;         // in each part
-constexpr int kLimit_s = 120;            // of each part
+constexpr uint32_t kRounds = 20;         // per phase
+constexpr int kPhaseTimeoutS = 120;      // timeout per phase
 const std::string kNetworks[] = {"10.31.0.", "10.32.0."};
 
-// What ranks tell the process that started them.
+// Progress of a rank, for the parent process.
 struct Progress {
   std::atomic<uint32_t> rounds{0};  // verified
-  std::atomic<uint32_t> fewer{0};   // of those, after the shrink
+  std::atomic<uint32_t> fewer{0};   // of these, after the shrink
 };
-Progress* progress = nullptr;  // of each rank, in shared memory
+Progress* progress = nullptr;  // per rank, in shared memory
 
-// ---- a rank
+// ---- a rank ----
 
 uint16_t bf16(uint32_t small) {  // up to 256, exactly
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(small)) >> 16);
@@ -53,7 +52,7 @@ uint32_t contribution(uint32_t rank, size_t i, uint32_t round) {
   return (rank + 1) * static_cast<uint32_t>((i + round) % 16);
 }
 
-// One all_reduce of the ranks that have these numbers. "" or what is wrong.
+// Runs and checks one all_reduce of these ranks. Returns "" or the error.
 std::string sum_up(weft::Communicator& group, uint32_t self, const std::vector<uint32_t>& ranks,
                    uint32_t round) {
   std::vector<uint16_t> mine(kElements), sums(kElements);
@@ -84,7 +83,7 @@ int run_rank(uint32_t rank, const std::string& folder) {
   const std::string host = std::to_string(rank + 1);
   weft::CommunicatorOptions options;
   options.device = "srd+udp:" + kNetworks[0] + host + ",rails=" + kNetworks[1] + host;
-  options.patience = weft::Duration::from_s(2);  // for busy machines
+  options.patience = weft::Duration::from_s(2);  // tolerates a loaded machine
   const auto store = weft::Store::open("file:" + folder, rank == 0);
   if (!store) return complain(rank, store.error().message);
   weft::Result<weft::Communicator> group =
@@ -111,7 +110,7 @@ int run_rank(uint32_t rank, const std::string& folder) {
   return 0;
 }
 
-// ---- who starts, cuts and kills
+// ---- the parent: starts ranks, cuts a network, kills a rank ----
 
 bool write_file(const char* name, const std::string& text) {
   const int file = open(name, O_WRONLY);
@@ -130,7 +129,7 @@ bool change_network(const std::string& network, const std::string& verb) {
   return all;
 }
 
-// A network namespace of this program, with an address for each rank in each network.
+// Creates a network namespace with an address for each rank in each network.
 bool make_networks() {
   const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
   const bool root = geteuid() == 0;
@@ -144,11 +143,11 @@ bool make_networks() {
   return made;
 }
 
-// Until every rank but those that are dead has verified so many rounds more.
+// Waits until every live rank has verified `kRounds` more rounds.
 bool wait_for(uint32_t more, std::atomic<uint32_t> Progress::*counted, uint32_t without) {
   uint32_t from[kRanks];
   for (uint32_t rank = 0; rank < kRanks; ++rank) from[rank] = progress[rank].*counted;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(kLimit_s);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(kPhaseTimeoutS);
   while (std::chrono::steady_clock::now() < end) {
     bool all = true;
     for (uint32_t rank = 0; rank < kRanks; ++rank)
@@ -159,7 +158,7 @@ bool wait_for(uint32_t more, std::atomic<uint32_t> Progress::*counted, uint32_t 
   std::string done;
   for (uint32_t rank = 0; rank < kRanks; ++rank)
     done += (rank == 0 ? "" : ", ") + std::to_string(progress[rank].*counted - from[rank]);
-  say("this takes too long: after " + std::to_string(kLimit_s) + " s ranks have verified " + done +
+  say("timeout: after " + std::to_string(kPhaseTimeoutS) + " s ranks have verified " + done +
       " rounds");
   return false;
 }
@@ -171,7 +170,7 @@ bool show(const std::vector<pid_t>& ranks, const std::string& network) {
   if (!change_network(network, "del")) return false;
   say("network " + network + "0 is cut");
   if (!wait_for(kRounds, &Progress::rounds, kRanks)) return false;
-  say(rounds + " rounds more verified, and no rank has seen an error");
+  say(rounds + " more rounds verified, no rank has got an error");
   kill(ranks[kKilled], SIGKILL);
   say("rank 2 is killed");
   bool well = true;
@@ -180,7 +179,8 @@ bool show(const std::vector<pid_t>& ranks, const std::string& network) {
     waitpid(ranks[rank], &status, 0);
     if (rank != kKilled) well &= status == 0 && progress[rank].fewer == kRounds;
   }
-  say(well ? rounds + " rounds verified by the 3 that are left" : "the others did not go on");
+  say(well ? rounds + " rounds verified by the 3 remaining ranks"
+           : "the other ranks did not continue");
   return well;
 }
 
@@ -188,15 +188,16 @@ bool show(const std::vector<pid_t>& ranks, const std::string& network) {
 
 int main(int argc, char** argv) {
   std::string network = "second";
-  CLI::App app("weft_coll_demo: four ranks lose a network, then a rank, and go on.");
+  CLI::App app("weft_coll_demo: four ranks lose a network, then a rank, and continue.");
   app.option_defaults()->always_capture_default();
-  app.add_option("network", network, "Which is cut: first, by which ranks found each other; second")
+  app.add_option("network", network,
+                 "Network to cut: first (over which the ranks bootstrapped) or second")
       ->check(CLI::IsMember({"first", "second"}));
   CLI11_PARSE(app, argc, argv);
   const bool first = network == "first";
   std::string folder = std::filesystem::temp_directory_path() / "weft-demo-XXXXXX";
   if (!make_networks()) {
-    say("SKIPPED: a network that can be cut needs root, or users who may make namespaces; and ip");
+    say("SKIPPED: needs root or permission to create network namespaces, and the program ip");
     return 0;
   }
   void* const shared = mmap(nullptr, kRanks * sizeof(Progress), PROT_READ | PROT_WRITE,
@@ -211,7 +212,7 @@ int main(int argc, char** argv) {
     ranks.push_back(fork());
     if (ranks.back() == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      alarm(3 * kLimit_s);
+      alarm(3 * kPhaseTimeoutS);
       const int result = run_rank(rank, folder);
       std::fflush(stdout);
       _exit(result);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What this machine can open, and why not the rest: a line per device, or with -v all attributes
-// and counters, as ibv_devinfo -v gives them.
+// Lists the devices that this machine can open, and the reason for the others: a line per device,
+// or with -v all attributes and counters, like ibv_devinfo -v.
 // link: perftest
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -30,13 +30,14 @@ std::vector<Row> rows_of(const weft::DeviceAttributes& a) {
   return {
       {"device", a.spec, "the device string, defaults filled in"},
       {"provider", a.provider, ""},
-      {"port", a.port, "what carries the packets"},
+      {"port", a.port, "moves the packets"},
       {"transport",
        a.qp_type == weft::QpType::srd ? "SRD: reliable, connectionless, many paths"
                                       : "InfiniBand verbs over RoCEv2",
        ""},
-      {"gid", weft::to_string(a.gid), "its address"},
-      {"rails", further, further.empty() ? "no further addresses (srd: rails=)" : "its others"},
+      {"gid", weft::to_string(a.gid), "address of the device"},
+      {"rails", further,
+       further.empty() ? "no further addresses (srd: rails=)" : "further addresses"},
       {"active_mtu", a.active_mtu, "path MTU that connect() chooses"},
       {"max_mtu", a.max_mtu, ""},
       {"max_msg_sz", a.max_message, "bytes"},
@@ -48,18 +49,19 @@ std::vector<Row> rows_of(const weft::DeviceAttributes& a) {
       {"max_rd_atomic", a.max_rd_atomic, "READs and atomics outstanding per queue pair"},
       {"integrity_bits", a.integrity_bits, integrity},
       {"by_reference", a.by_reference,
-       a.by_reference ? "large payload is pulled once from the sender's memory"
-                      : "payload goes through the port's buffers"},
-      {"engines", a.engines, "that serve queue pairs side by side (engines=)"},
-      {"paths", a.paths, "UDP source ports that packets to one peer are spread over"},
+       a.by_reference ? "large payloads are copied once, from the sender's memory"
+                      : "payloads are copied through the port's buffers"},
+      {"engines", a.engines, "protocol engines that serve queue pairs in parallel (engines=)"},
+      {"paths", a.paths, "UDP source ports over which packets to one peer are sprayed"},
       {"telemetry", a.telemetry,
-       a.telemetry ? "to peers that have it too" : "hpcc sees its own queue only (telemetry=1)"},
+       a.telemetry ? "INT with peers that also have it"
+                   : "hpcc sees its own queue only (telemetry=1)"},
   };
 }
 
 struct Report {
   weft::DeviceListing listing;
-  std::vector<Row> rows;  // empty if it could not be opened
+  std::vector<Row> rows;  // empty if open() failed
   std::vector<weft::Counter> counters;
 };
 
@@ -97,7 +99,9 @@ void print(const Report& report, bool verbose) {
   }
   if (!verbose || listing.disturbs) {
     std::printf("%-28s usable%s\n", listing.spec.c_str(),
-                listing.disturbs ? ", it seems: opened only if -d names it" : "");
+                listing.disturbs
+                    ? ", not verified: opening it would disturb the interface; name it with -d"
+                    : "");
     return;
   }
   std::printf("%s\n", listing.spec.c_str());
@@ -121,11 +125,12 @@ int main(int argc, char** argv) {
   std::string device;
   bool verbose = false;
   bool json = false;
-  CLI::App app("weft_info: the devices that this machine can open, and why not the others.");
+  CLI::App app(
+      "weft_info: lists the devices that this machine can open, and the reason for the others.");
   app.add_option("-d,--ib-dev,--device", device,
                  "Only this device string, with all attributes (default: every device)");
-  app.add_flag("-v,--verbose", verbose, "All attributes of each usable device");
-  app.add_flag("--json", json, "As JSON");
+  app.add_flag("-v,--verbose", verbose, "Print all attributes of each usable device");
+  app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
 
   std::vector<weft::DeviceListing> listings;
@@ -145,6 +150,6 @@ int main(int argc, char** argv) {
   }
   if (json) std::printf("%s\n", all.dump(2).c_str());
   if (!json && device.empty() && !verbose)
-    std::printf("\n-v or -d DEVICE shows what a device can do.\n");
+    std::printf("\n-v or -d DEVICE prints the attributes of a device.\n");
   return any ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Child processes of the report: our own measuring programs, each pinned to a core, their output in
-// a file so that a failure can be shown.
+// Child processes of the report: measuring programs, each pinned to a core, with their output in a
+// file, so that a failure can be reported.
 #pragma once
 
 #include <sys/types.h>
@@ -13,11 +13,11 @@
 namespace weft::bench {
 
 struct Placement {
-  int core = -1;          // -1: anywhere
+  int core = -1;          // -1: not pinned
   bool realtime = false;  // SCHED_RR, if the system allows it
 };
 
-// A started program. Killed and reaped when it goes out of scope; it dies with us too.
+// A started program. Killed and reaped by the destructor, or when this process ends.
 class Child {
  public:
   Child() = default;
@@ -51,9 +51,9 @@ class Scratch {
 std::string read_file(const std::string& path);
 // The folder of the running program.
 std::string program_folder();
-// The cores that we may use.
+// The cores that this process may use.
 std::vector<int> usable_cores();
-// A TCP port that is free now.
+// A TCP port that is currently unused.
 int free_port();
 
 }  // namespace weft::bench

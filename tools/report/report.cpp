@@ -39,7 +39,7 @@ std::string last_line(const std::string& text) {
   return line;
 }
 
-// Runs `program` as server and client; the client's JSON.
+// Runs `program` as server and client; returns the client's JSON.
 Result<Json> run_pair(const ReportOptions& options, const Scratch& scratch,
                       const std::string& program, std::vector<std::string> arguments) {
   const std::string path = program_folder() + "/" + program;
@@ -63,10 +63,11 @@ Result<Json> run_pair(const ReportOptions& options, const Scratch& scratch,
   if (client_code != 0) {
     const std::string why = last_line(read_file(scratch.file("client.log")));
     const std::string server_why = last_line(read_file(scratch.file("server.log")));
-    return Error{Code::io_error,
-                 client_code < 0
-                     ? program + " did not end"
-                     : why + (server_why.find("weft_") == 0 ? "; server: " + server_why : "")};
+    return Error{
+        Code::io_error,
+        client_code < 0
+            ? program + " did not end within " + std::to_string(static_cast<int>(kPairLimit)) + " s"
+            : why + (server_why.find("weft_") == 0 ? "; server: " + server_why : "")};
   }
   if (const int code = server->wait(5); code != 0)
     return Error{Code::io_error, "server: " + last_line(read_file(scratch.file("server.log")))};
@@ -174,7 +175,7 @@ Result<Report> measure_report(const ReportOptions& options,
   Report report;
   const uint64_t start = monotonic_ns();
   if (options.floors) {
-    progress("what this machine does without weft");
+    progress("the floors of this machine");
     report.floors = measure_floors(options, *scratch);
   }
   Measurement measurement(options, *scratch, progress);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The main job of `./dev run`: every operation over a few sizes between two processes, on each
-// device, data verified, beside the floors of this machine in the same run.
+// device, data verified, with the floors of this machine in the same run.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct ReportRow {
   double megamessages = -1;
 };
 
-// What the machine does without weft. Missing entries were not measured.
+// The floors: the machine's speed without weft. Missing entries were not measured.
 struct Floors {
   std::map<uint64_t, double> memcpy_gigabytes;
   std::map<uint64_t, double> udp_half_us;
@@ -52,11 +52,11 @@ struct Report {
   Floors floors;
   uint64_t verified_bytes = 0;
   uint64_t wrong_bytes = 0;
-  std::vector<std::string> problems;  // what could not be measured, and why
+  std::vector<std::string> problems;  // failed measurements, with the reason
   double took_s = 0;
 };
 
-// `progress` is called with what is being done now.
+// `progress` gets a text for each measurement.
 Result<Report> measure_report(const ReportOptions& options,
                               const std::function<void(const std::string&)>& progress);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The floors beside the report's figures: memcpy in this process, and the programs raw_udp and
-// raw_shm if they are there.
+// The floors of the report: memcpy in this process, and the programs raw_udp and raw_shm if they
+// are installed.
 #include <time.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 constexpr uint64_t kLargestDatagram = 65507;
 
-// Time that this thread has run, so that other load on the machine does not count.
+// Processor time of this thread, independent of other load.
 uint64_t thread_ns() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -24,7 +24,8 @@ uint64_t thread_ns() {
 
 // One thread copying one buffer of `size`, GB/s, best of three.
 double measure_memcpy(uint64_t size) {
-  // Half a page apart modulo 4096, or loads wait for stores that only look like their addresses.
+  // Half a page apart modulo 4096: otherwise loads wait for stores with equal low address bits (4K
+  // aliasing).
   const uint64_t distance = (size + 4095) / 4096 * 4096 + 2048;
   std::vector<char> memory(distance + size, 1);
   const char* const from = memory.data();
@@ -44,7 +45,7 @@ double measure_memcpy(uint64_t size) {
   return best;
 }
 
-// The JSON that a raw_* program writes, or null. They pin themselves.
+// Runs a raw_* program, which pins itself; returns its JSON, or null.
 Json run_raw(const Scratch& scratch, bool realtime, std::vector<std::string> arguments) {
   arguments[0] = program_folder() + "/" + arguments[0];
   const std::string log = scratch.file("raw.json");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The report as a table for people and as JSON for programs.
+// Prints the report as a table or as JSON.
 #include <cstdio>
 #include <ctime>
 #include <fstream>
@@ -69,7 +69,7 @@ struct RawCells {
   double megamessages = -1;
 };
 
-// What the wire below this device does alone with a message of this size.
+// The floor of the device's port for a message of this size.
 RawCells raw_of(const Floors& f, const ReportRow& row) {
   RawCells raw;
   const bool shm = row.device.find("+shm") != std::string::npos;
@@ -89,7 +89,7 @@ RawCells raw_of(const Floors& f, const ReportRow& row) {
 }
 
 void print_device(const std::string& device, const Report& report) {
-  // The name of our own shm job is of no interest.
+  // Without the generated name of the shm job.
   std::printf("\n%s\n", device.substr(0, device.find(":report")).c_str());
   std::printf(
       "                      latency, us           bandwidth, GB/s         messages, M/s\n");
@@ -116,7 +116,7 @@ void print_report(const ReportOptions& options, const Report& report) {
   for (const std::string& device : options.devices) print_device(device, report);
   std::printf(
       "\n latency: half a round trip; * the whole one, since READ and atomics return data\n"
-      " raw: the same bytes without RDMA. UDP sockets that spin; for bandwidth in trains of 4 KiB\n"
+      " raw: the same bytes without RDMA. UDP sockets that poll; for bandwidth in trains of 4 KiB\n"
       "      segments (GSO, GRO). Shared memory: a cache line, a ring, one pull of large blocks\n"
       " memcpy: one thread, data in its cache\n\n");
   for (const std::string& problem : report.problems) std::printf(" PROBLEM %s\n", problem.c_str());

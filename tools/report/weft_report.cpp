@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One table of all operations between two processes, data verified, beside what this machine does
-// without RDMA: what `./dev run` runs. --gates compares with other transports instead.
+// One table of all operations between two processes, data verified, with the floors of this
+// machine;
+// `./dev run` starts it. --gates compares with other transports instead.
 // link: perftest
 #include <unistd.h>
 
@@ -14,8 +15,8 @@ namespace {
 
 using namespace weft::bench;
 
-// The comparison with peers is a script, since it starts other people's programs. It lies in bench/
-// of the tree that this program was built in.
+// The comparison with other transports is a script, because it starts their programs. It is in
+// bench/ of the source tree of this program.
 int run_gates(const std::vector<std::string>& rest) {
   const std::string folder = program_folder();
   std::vector<std::string> words = {"python3", folder + "/../../../bench/peers.py", "--bin",
@@ -39,17 +40,19 @@ int main(int argc, char** argv) {
   std::string file;
   CLI::App app("weft_report: measures every operation between two processes of this machine.");
   app.option_defaults()->always_capture_default();
-  app.add_option("-d,--device", options.devices, "Device strings (default: roce+udp:lo, roce+shm)");
-  app.add_option("--sizes", options.sizes, "Message sizes, separated by commas")->delimiter(',');
+  app.add_option("-d,--device", options.devices, "Device strings (default: roce+udp:lo, roce+shm)")
+      ->default_str("");
+  app.add_option("--sizes", options.sizes, "Message sizes, separated by commas (default: a few)")
+      ->delimiter(',')
+      ->default_str("");
   app.add_flag("-a,--all", all, "Sizes from 2 to 2^23");
-  app.add_option("--seconds", options.seconds, "Time for each figure")
-      ->check(CLI::Range(0.02, 60.));
+  app.add_option("--seconds", options.seconds, "Seconds per figure")->check(CLI::Range(0.02, 60.));
   app.add_flag("--realtime", options.realtime, "SCHED_RR for the measured processes, if allowed");
-  app.add_flag("!--no-floors", options.floors, "Leave out what the machine does without RDMA");
+  app.add_flag("!--no-floors", options.floors, "Do not measure the floors");
   app.add_flag("--json", json, "Print JSON instead of the table");
-  app.add_option("--out_json_file", file, "Write JSON to this file, too");
+  app.add_option("--out_json_file", file, "Also write JSON to this file (default: none)");
   app.add_flag("--gates", gates,
-               "Compare with peers and floors: bench/peers/peers.py, which gets the rest");
+               "Compare with other transports: runs bench/peers/peers.py with the other arguments");
   app.allow_extras();
   CLI11_PARSE(app, argc, argv);
   if (gates) return run_gates(app.remaining());

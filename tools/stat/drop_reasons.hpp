@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which counters say that something was thrown away, and why. By parts of their names: a process of
-// another version, or a driver of the kernel's, has counters that nobody here has heard of.
+// Classifies counters as drop reasons by parts of their names: a process of another version, or a
+// kernel driver, has counters that this program does not know.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace weft::stat {
 
-// Where a word would be too short it has its neighbour with it: a rule for flows may be refused,
-// and a full pool makes a sender wait, with nothing lost.
+// Ambiguous words include a neighbour ("forward_refused"): a refused flow rule or an exhausted pool
+// drops nothing.
 inline constexpr std::string_view kDropWords[] = {
     "drop",        "malformed",       "foreign",      "errors",          "unreadable",
     "rx_corrupt",  "truncated",       "invalid",      "missed",          "stalled",

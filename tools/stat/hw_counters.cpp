@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See hw_counters.hpp.
+// The table of names (hw_counters.hpp).
 #include "tools/stat/hw_counters.hpp"
 
 #include <utility>
@@ -8,7 +8,7 @@ namespace weft::stat {
 
 namespace {
 
-// (rxe's name, ours).
+// (rxe's name, weft's name)
 constexpr std::pair<const char*, const char*> kNames[] = {
     {"sent_pkts", "tx_packets"},
     {"rcvd_pkts", "rx_packets"},
@@ -23,10 +23,10 @@ constexpr std::pair<const char*, const char*> kNames[] = {
 
 }  // namespace
 
-void add_hw_counters(Json& look) {
-  for (Json& device : look.at("devices")) {
+void add_hw_counters(Json& snapshot) {
+  for (Json& device : snapshot.at("devices")) {
     const Json& ours = device.at("counters");
-    if (!ours.contains("tx_packets")) continue;  // of a device that counts by itself
+    if (!ours.contains("tx_packets")) continue;  // a device with a kernel driver
     Json named = Json::object();
     for (const auto& [theirs, name] : kNames)
       if (ours.contains(name)) named[theirs] = ours.at(name);

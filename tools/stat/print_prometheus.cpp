@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A look at a process as metrics. Families keep together, as the format demands: a walk over all
-// devices for each.
+// Prints a snapshot as metrics. The format requires the samples of a family to be adjacent, so each
+// family walks over all devices.
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -22,10 +22,10 @@ std::string escaped(const Json& value) {
 }
 
 // Labels of an object: those of the device, then `keys` of it.
-std::string labels(const Json& look, const Json& device, const Json& object,
+std::string labels(const Json& snapshot, const Json& device, const Json& object,
                    std::initializer_list<const char*> keys) {
-  std::string out = "program=\"" + escaped(look.at("program")) + "\",pid=\"" +
-                    escaped(look.at("pid")) + "\",device=\"" + escaped(device.at("device")) +
+  std::string out = "program=\"" + escaped(snapshot.at("program")) + "\",pid=\"" +
+                    escaped(snapshot.at("pid")) + "\",device=\"" + escaped(device.at("device")) +
                     "\",gid=\"" + escaped(device.at("gid")) + "\"";
   for (const char* const key : keys)
     if (object.contains(key))
@@ -46,25 +46,27 @@ struct Family {
 };
 
 constexpr Family kOfFlows[] = {
-    {"sent_packets", "sent_packets_total", "counter", "Packets sent, the first time each"},
-    {"acked_packets", "acked_packets_total", "counter", "Of those, acknowledged"},
-    {"received_bytes", "received_bytes_total", "counter", "Payload that came"},
+    {"sent_packets", "sent_packets_total", "counter", "Packets sent, without retransmissions"},
+    {"acked_packets", "acked_packets_total", "counter", "Packets acknowledged by the peer"},
+    {"received_bytes", "received_bytes_total", "counter", "Payload received"},
     {"posted_sends", "posted_sends", "gauge", "Requests posted and not completed"},
     {"posted_recvs", "posted_receives", "gauge", "Receives posted and not completed"},
-    {"in_flight_bytes", "in_flight_bytes", "gauge", "Bytes on the way"},
-    {"window_bytes", "window_bytes", "gauge", "Bytes that may be on the way"},
-    {"rate_bps", "rate_bits_per_second", "gauge", "What congestion control allows; 0: no rate"},
+    {"in_flight_bytes", "in_flight_bytes", "gauge", "Bytes in flight"},
+    {"window_bytes", "window_bytes", "gauge", "Congestion window in bytes"},
+    {"rate_bps", "rate_bits_per_second", "gauge", "Rate limit of congestion control; 0: none"},
     {"rtt_us", "rtt_microseconds", "gauge", "Round trip; 0: not measured"},
-    {"ecn_marks", "ecn_marks_total", "counter", "Packets that met ECN"},
-    {"resting_messages", "resting_messages", "gauge", "Messages that wait for a receive there"},
-    {"timeouts_in_a_row", "timeouts_in_a_row", "gauge", "Time-outs without progress"},
+    {"ecn_marks", "ecn_marks_total", "counter", "Packets marked with ECN CE"},
+    {"resting_messages", "resting_messages", "gauge",
+     "Messages that wait for a receive at the peer (RNR)"},
+    {"timeouts_in_a_row", "timeouts_in_a_row", "gauge",
+     "Consecutive retransmission timeouts without progress"},
 };
 
-void print_families(const Json& look, const char* list, const std::string& prefix,
+void print_families(const Json& snapshot, const char* list, const std::string& prefix,
                     std::initializer_list<const char*> keys) {
   for (const Family& family : kOfFlows) {
     bool any = false;
-    for (const Json& device : look.at("devices")) {
+    for (const Json& device : snapshot.at("devices")) {
       for (const Json& object : device.at(list)) {
         if (!object.contains(family.key)) continue;
         const std::string name = prefix + family.name;
@@ -72,20 +74,20 @@ void print_families(const Json& look, const char* list, const std::string& prefi
           std::printf("# HELP %s %s\n# TYPE %s %s\n", name.c_str(), family.help, name.c_str(),
                       family.type);
         any = true;
-        print_value(name, labels(look, device, object, keys), object.at(family.key));
+        print_value(name, labels(snapshot, device, object, keys), object.at(family.key));
       }
     }
   }
 }
 
-void print_paths(const Json& look, const char* name, const char* help,
+void print_paths(const Json& snapshot, const char* name, const char* help,
                  const std::function<Json(const Json&)>& value) {
   std::printf("# HELP %s %s\n# TYPE %s gauge\n", name, help, name);
-  for (const Json& device : look.at("devices"))
+  for (const Json& device : snapshot.at("devices"))
     for (const Json& peer : device.at("peers"))
       for (const Json& path : peer.at("paths"))
         print_value(name,
-                    labels(look, device, peer, {"address", "endpoint"}) + ",source_port=\"" +
+                    labels(snapshot, device, peer, {"address", "endpoint"}) + ",source_port=\"" +
                         escaped(path.at("source_port")) + "\",source=\"" +
                         escaped(path.at("source")) + "\",destination=\"" +
                         escaped(path.at("destination")) + "\"",
@@ -94,25 +96,25 @@ void print_paths(const Json& look, const char* name, const char* help,
 
 }  // namespace
 
-void print_prometheus(const Json& look) {
+void print_prometheus(const Json& snapshot) {
   std::printf(
-      "# HELP weft_counter_total Counters of a device, a drop reason each or traffic\n"
+      "# HELP weft_counter_total Counters of a device: traffic and drop reasons\n"
       "# TYPE weft_counter_total counter\n");
-  for (const Json& device : look.at("devices"))
+  for (const Json& device : snapshot.at("devices"))
     for (const auto& [name, value] : device.at("counters").items())
-      print_value("weft_counter_total", labels(look, device, device, {}) + ",name=\"" + name + "\"",
-                  value);
+      print_value("weft_counter_total",
+                  labels(snapshot, device, device, {}) + ",name=\"" + name + "\"", value);
   std::printf(
-      "# HELP weft_qp_state 1 in the state that the queue pair has\n"
+      "# HELP weft_qp_state 1 for the current state of the queue pair\n"
       "# TYPE weft_qp_state gauge\n");
-  for (const Json& device : look.at("devices"))
+  for (const Json& device : snapshot.at("devices"))
     for (const Json& qp : device.at("queue_pairs"))
-      print_value("weft_qp_state", labels(look, device, qp, {"number", "type", "state"}), 1);
-  print_families(look, "queue_pairs", "weft_qp_", {"number", "type", "peer", "address"});
-  print_families(look, "peers", "weft_peer_", {"address", "endpoint"});
-  print_paths(look, "weft_path_rtt_microseconds", "Round trip of a path; 0: not measured",
+      print_value("weft_qp_state", labels(snapshot, device, qp, {"number", "type", "state"}), 1);
+  print_families(snapshot, "queue_pairs", "weft_qp_", {"number", "type", "peer", "address"});
+  print_families(snapshot, "peers", "weft_peer_", {"address", "endpoint"});
+  print_paths(snapshot, "weft_path_rtt_microseconds", "Round trip of a path; 0: not measured",
               [](const Json& path) { return path.at("rtt_us"); });
-  print_paths(look, "weft_path_good", "1: data goes this way",
+  print_paths(snapshot, "weft_path_good", "1: the path carries data",
               [](const Json& path) { return Json(path.at("health") == "good"); });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A look at a process for people: a block per device; what is zero is left out.
+// Prints a snapshot as text: a block per device, without zero values.
 #include <cinttypes>
 #include <cstdio>
 #include <string>
@@ -36,7 +36,7 @@ std::string scaled(double value) {
   return out;
 }
 
-// A window that nothing can fill is none.
+// The congestion window; "-" if it is unlimited.
 std::string window(const Json& flow) {
   const uint64_t bytes = whole(flow, "window_bytes");
   return bytes == 0 || bytes >= 1ull << 40 ? std::string("-")
@@ -66,7 +66,7 @@ void print_queue_pair(const Json& qp) {
   if (!qp.contains("peer")) return;
   print_flow(qp);
   if (qp.at("waits_for_receive").get<bool>())
-    std::printf("      waits: the peer had no receive (RNR)\n");
+    std::printf("      waits for a receive at the peer (RNR)\n");
 }
 
 void print_path(const Json& path) {
@@ -82,11 +82,12 @@ void print_path(const Json& path) {
 void print_peer(const Json& peer) {
   std::printf("  peer %s endpoint 0x%06" PRIx64 "%s\n", text(peer, "address").c_str(),
               whole(peer, "endpoint"),
-              peer.at("active").get<bool>() ? "" : "; at rest: nothing is on the way");
+              peer.at("active").get<bool>() ? "" : "; idle: nothing in flight");
   print_flow(peer);
   const uint64_t resting = whole(peer, "resting_messages"), late = whole(peer, "timeouts_in_a_row");
-  if (resting != 0) std::printf("      %" PRIu64 " messages wait for a receive there\n", resting);
-  if (late != 0) std::printf("      %" PRIu64 " time-outs in a row\n", late);
+  if (resting != 0)
+    std::printf("      %" PRIu64 " messages wait for a receive at the peer (RNR)\n", resting);
+  if (late != 0) std::printf("      %" PRIu64 " retransmission timeouts in a row\n", late);
   for (const Json& path : peer.at("paths")) print_path(path);
 }
 
@@ -127,10 +128,11 @@ void print_device(const Json& device) {
 
 }  // namespace
 
-void print_text(const Json& look) {
-  std::printf("%s, process %" PRIu64 "\n", text(look, "program").c_str(), whole(look, "pid"));
-  for (const Json& device : look.at("devices")) print_device(device);
-  if (look.at("devices").empty()) std::printf("it has closed its devices\n");
+void print_text(const Json& snapshot) {
+  std::printf("%s, process %" PRIu64 "\n", text(snapshot, "program").c_str(),
+              whole(snapshot, "pid"));
+  for (const Json& device : snapshot.at("devices")) print_device(device);
+  if (snapshot.at("devices").empty()) std::printf("no device open\n");
 }
 
 }  // namespace weft::stat

@@ -147,7 +147,7 @@ Result<Json> converse(int fd, pid_t process) {
 
 }  // namespace
 
-Result<Json> ask(pid_t process) {
+Result<Json> query(pid_t process) {
   if (process <= 0 || (::kill(process, 0) != 0 && errno == ESRCH))
     return Error{Code::not_found, "there is no process " + std::to_string(process)};
   uid_t owner = 0;

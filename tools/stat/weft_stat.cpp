@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a running weft process does: its devices, queue pairs, peers and paths, counters with their
+// Shows the state of a running weft process: devices, queue pairs, peers and paths, counters with
 // rates, drop reasons, last events. The process is neither stopped nor slowed down.
 // link: base
 #include <CLI/CLI.hpp>
@@ -15,7 +15,7 @@ namespace {
 using weft::Result;
 using weft::stat::Json;
 
-struct Wish {
+struct StatOptions {
   pid_t process = 0;
   double interval_s = 1;
   int count = 1;
@@ -27,52 +27,53 @@ int fail(const weft::Error& error) {
   return 1;
 }
 
-constexpr const char* kStrange = "answers something else than weft_stat understands";
+constexpr const char* kCannotParse =
+    "sent an answer that this weft_stat cannot parse: it runs another version of weft";
 
 int list() {
   const std::vector<pid_t> processes = weft::stat::find_processes();
   for (const pid_t process : processes) {
-    const Result<Json> look = weft::stat::ask(process);
+    const Result<Json> snapshot = weft::stat::query(process);
     std::printf("%8d  ", process);
-    if (!look) {
-      std::printf("%s\n", look.error().message.c_str());
+    if (!snapshot) {
+      std::printf("%s\n", snapshot.error().message.c_str());
       continue;
     }
     try {
-      std::string line = look->at("program").get<std::string>();
-      for (const Json& device : look->at("devices"))
+      std::string line = snapshot->at("program").get<std::string>();
+      for (const Json& device : snapshot->at("devices"))
         line += "  " + device.at("device").get<std::string>();
       std::printf("%s\n", line.c_str());
     } catch (const Json::exception&) {
-      std::printf("%s\n", kStrange);
+      std::printf("%s\n", kCannotParse);
     }
   }
   if (processes.empty()) std::printf("no process has a weft device open\n");
   return 0;
 }
 
-void print(const Wish& wish, Json look) {
-  weft::stat::add_hw_counters(look);
-  if (wish.prometheus)
-    weft::stat::print_prometheus(look);
-  else if (wish.json)
-    std::printf("%s\n", look.dump(wish.count == 1 ? 2 : -1).c_str());
+void print(const StatOptions& options, Json snapshot) {
+  weft::stat::add_hw_counters(snapshot);
+  if (options.prometheus)
+    weft::stat::print_prometheus(snapshot);
+  else if (options.json)
+    std::printf("%s\n", snapshot.dump(options.count == 1 ? 2 : -1).c_str());
   else
-    weft::stat::print_text(look);
+    weft::stat::print_text(snapshot);
   std::fflush(stdout);
 }
 
-int watch(const Wish& wish) {
-  Result<Json> before = weft::stat::ask(wish.process);
+int watch(const StatOptions& options) {
+  Result<Json> before = weft::stat::query(options.process);
   if (!before) return fail(before.error());
-  if (wish.prometheus || wish.interval_s <= 0) return print(wish, *std::move(before)), 0;
-  for (int i = 0; wish.count == 0 || i < wish.count; ++i) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(wish.interval_s));
-    Result<Json> now = weft::stat::ask(wish.process);
+  if (options.prometheus || options.interval_s <= 0) return print(options, *std::move(before)), 0;
+  for (int i = 0; options.count == 0 || i < options.count; ++i) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(options.interval_s));
+    Result<Json> now = weft::stat::query(options.process);
     if (!now) return fail(now.error());
-    Json shown = *now;
-    weft::stat::add_rates(shown, *before);
-    print(wish, std::move(shown));
+    Json with_rates = *now;
+    weft::stat::add_rates(with_rates, *before);
+    print(options, std::move(with_rates));
     before = std::move(now);
   }
   return 0;
@@ -81,21 +82,24 @@ int watch(const Wish& wish) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Wish wish;
-  CLI::App app("weft_stat: what a running weft process does. Without PID: which there are.");
+  StatOptions options;
+  CLI::App app(
+      "weft_stat: shows the state of a running weft process. Without PID: lists the processes.");
   app.option_defaults()->always_capture_default();
-  app.add_option("PID", wish.process, "The process")->default_str("");
-  app.add_option("-i,--interval", wish.interval_s,
-                 "Seconds that rates are measured over; 0: one look, no rates")
+  app.add_option("PID", options.process, "Process to show")->default_str("");
+  app.add_option("-i,--interval", options.interval_s,
+                 "Seconds over which rates are measured; 0: one snapshot without rates")
       ->check(CLI::Range(0.0, 3600.0));
-  app.add_option("-c,--count", wish.count, "How many times; 0: until it ends");
-  CLI::Option* const json = app.add_flag("--json", wish.json, "As JSON; a line each with -c");
-  app.add_flag("--prometheus", wish.prometheus, "One look, as Prometheus reads it")->excludes(json);
+  app.add_option("-c,--count", options.count, "Number of snapshots; 0: until the process ends");
+  CLI::Option* const json =
+      app.add_flag("--json", options.json, "Print JSON; with -c one line per snapshot");
+  app.add_flag("--prometheus", options.prometheus, "Print one snapshot as Prometheus metrics")
+      ->excludes(json);
   CLI11_PARSE(app, argc, argv);
   try {
-    return app.count("PID") == 0 ? list() : watch(wish);
+    return app.count("PID") == 0 ? list() : watch(options);
   } catch (const Json::exception&) {
-    std::fprintf(stderr, "weft_stat: process %d %s\n", wish.process, kStrange);
+    std::fprintf(stderr, "weft_stat: process %d %s\n", options.process, kCannotParse);
     return 1;
   }
 }
