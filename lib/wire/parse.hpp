@@ -81,7 +81,7 @@ struct Packet {
 // have no payload and no pad.
 inline ParseError parse(const std::byte* bytes, uint32_t length, uint32_t trailer,
                         uint32_t remote_length, Packet& out) {
-  WEFT_DCHECK(bytes != nullptr && (trailer == 0 || trailer == kIcrcLength));
+  WEFT_DCHECK((bytes != nullptr || length == 0) && (trailer == 0 || trailer == kIcrcLength));
   if (length < kBthLength + trailer) return ParseError::too_short;
   const Bth& bth = *reinterpret_cast<const Bth*>(bytes);
   if (bth.tver() != 0) return ParseError::bad_version;
