@@ -227,8 +227,9 @@ void Executor::check_invariants() const {
   WEFT_DCHECK(placed_ <= steps_done_ && steps_done_ <= activity_);
   if (!running()) return;
   const Plan& plan = *execution_.plan;
-  WEFT_DCHECK(steps_left_ > 0 || mismatch_);
+  // 0 while a lane yields: completions finished the last step, and advance() has not run since.
   WEFT_DCHECK(steps_left_ <= plan.program.steps.size());
+  WEFT_DCHECK(activity_at_start_ <= activity_);
   WEFT_DCHECK(state_.size() == plan.initial.size() && waits_ == state_.data());
   for (size_t i = 0; i < plan.puts.size(); ++i)
     WEFT_DCHECK(next_put_[i] <= plan.puts[i].steps.size());
