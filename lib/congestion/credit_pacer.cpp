@@ -29,7 +29,7 @@ uint32_t CreditPacer::add() {
 }
 
 void CreditPacer::wish(uint32_t number, uint32_t total) {
-  WEFT_DCHECK(number < senders_.size() && !senders_[number].recycled);
+  WEFT_DCHECK(number < senders_.size());
   Sender& sender = senders_[number];
   if (static_cast<int32_t>(total - sender.wished) <= 0) return;
   sender.wished = total;
@@ -62,6 +62,7 @@ void CreditPacer::end(uint32_t number) {
 }
 
 Duration CreditPacer::time_for(uint32_t units) const {
+  WEFT_DCHECK(rules_.bits_per_second > 0);
   const double bits = double(std::max(units, 1u)) * kCreditUnit * 8;
   return {std::max<int64_t>(1, static_cast<int64_t>(bits * 1e12 / rules_.bits_per_second))};
 }

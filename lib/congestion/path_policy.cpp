@@ -46,6 +46,7 @@ void PathPolicy::start(const PathRules& rules, uint64_t seed) {
   order_ = static_cast<uint16_t>(random_.next()) & mask_;
   current_ = static_cast<uint16_t>(any() | upper_);
   penalties_.assign(size_t{mask_} + 1, 0);
+  WEFT_DCHECK(mask_ < rules_.count && (upper_ & mask_) == 0 && order_ <= mask_);
   ring_.clear();
   queue_.clear();
   if (rules.choice == PathChoice::mixed) queue_.reserve(rules.in_flight);

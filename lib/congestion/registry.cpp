@@ -139,6 +139,7 @@ Result<Preset> make_preset(std::string_view name, const Conditions& conditions,
   });
   if (!chosen) least = std::min(least, preset.line_rate / 10);
   preset.min_rate = std::clamp(least, 1.0, preset.line_rate);
+  WEFT_DCHECK(preset.min_rate > 0 && preset.min_rate <= preset.line_rate);
   preset.base_rtt_ns = static_cast<double>(conditions.rtt.ps) / 1000;
   const Rate network =
       conditions.network.bits_per_second > 0 ? conditions.network : conditions.line;

@@ -8,6 +8,7 @@
 // rate. The paper's maxStage of 5 is an erratum for its simulations, which ran with 0.
 #include <algorithm>
 
+#include "lib/base/check.hpp"
 #include "lib/congestion/controllers/hpcc_reaction.hpp"
 #include "lib/congestion/manifest.hpp"
 #include "lib/congestion/telemetry.hpp"
@@ -36,6 +37,7 @@ void start(State& state, const Preset& preset) {
 // False if there is nothing to compare with.
 bool measure(Hpcc& hpcc, const Preset& preset, std::span<const IntHop> hops) {
   const double rtt = preset.base_rtt_ns;
+  WEFT_DCHECK(rtt > 0 && hops.size() <= kMaxHops && hpcc.before.count == hops.size());
   const Fullest most = fullest(
       hpcc.before, hops, preset, [rtt](const IntHop& hop, const HopRecord& before, double tau) {
         const double sent = hop.sent_bytes - before.sent_bytes;

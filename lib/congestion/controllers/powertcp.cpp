@@ -7,6 +7,7 @@
 // eta x (the rate of one RTT ago) / power + additive, by the weight gamma.
 #include <algorithm>
 
+#include "lib/base/check.hpp"
 #include "lib/congestion/manifest.hpp"
 #include "lib/congestion/telemetry.hpp"
 
@@ -48,6 +49,7 @@ void smooth(PowerTcp& flow, const Preset& preset, double power, double dt_ns) {
 }
 
 void react(State& state, PowerTcp& flow, const Preset& preset, const Ack& ack) {
+  WEFT_DCHECK(flow.power > 0 && flow.previous > 0);
   const double wanted = flow.previous / flow.power + preset[kAdditive] * 1e6;
   const double gamma = std::min(preset[kGamma], 1.0);
   state.decision.rate = preset.clamp(gamma * wanted + (1 - gamma) * state.decision.rate);

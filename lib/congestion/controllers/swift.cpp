@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/base/check.hpp"
 #include "lib/congestion/manifest.hpp"
 
 namespace weft::congestion {
@@ -53,6 +54,7 @@ void start(State& state, const Preset& preset) {
 
 // clamp(alpha / sqrt(window) + beta, 0, range): range at the least window, 0 at the most.
 double flow_scaling_ns(const Preset& preset, double window) {
+  WEFT_DCHECK(window > 0);
   const double range = preset[kRange] * preset.base_rtt_ns;
   const double at_most = 1 / std::sqrt(std::max(preset[kMostFs], 1e-3));
   const double at_least = 1 / std::sqrt(std::max(preset[kLeastFs], 1e-3));
@@ -102,6 +104,7 @@ void on_ack_of_many(State& state, const Preset& preset, const Ack& ack) {
   mswift.ns[mswift.next] = static_cast<uint32_t>(std::min(delay_ns(ack), double(UINT32_MAX)));
   mswift.next = static_cast<uint8_t>((mswift.next + 1) % Mswift::kSamples);
   mswift.count = std::min<uint8_t>(mswift.count + 1, Mswift::kSamples);
+  WEFT_DCHECK(mswift.next < Mswift::kSamples && mswift.count <= Mswift::kSamples);
   uint32_t sorted[Mswift::kSamples] = {};
   std::copy_n(mswift.ns, mswift.count, sorted);
   uint32_t* const middle = sorted + mswift.count / 2;

@@ -3,6 +3,7 @@
 // idle port too, so that one function schedules.
 #include "lib/sim/fabric/classes.hpp"
 
+#include "lib/base/check.hpp"
 #include "lib/sim/fabric/fabric.hpp"
 
 namespace weft::sim::fabric {
@@ -36,6 +37,7 @@ void Fabric::forward_classed(Packet& packet) {
   if (!buffer_.admit(in, packet.bytes)) return discard(packet, counters_.dropped);
   if (buffer_.begin_pause(in)) send_pfc(packet.ingress, Event::pause, c);
   ClassQueue& queue = classes_.queue(packet.target, c);
+  WEFT_DCHECK(in.node == out.node && queue.queue_bytes <= out.queue_bytes);
   out.queue_bytes += packet.bytes;
   queue.queue_bytes += packet.bytes;
   queue.data.push(packet, pool_);

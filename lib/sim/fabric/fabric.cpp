@@ -63,6 +63,7 @@ void Fabric::make_ports() {
 
 // Derives what depends on a port's rate, except its headroom, which stays that of the first rate.
 void Fabric::set_rate(uint32_t number, uint32_t mbps) {
+  WEFT_DCHECK(number < ports_.size() && mbps > 0);
   Port& port = ports_[number];
   if (port.mbps != 0) port.busy_ns = busy_ns(port);
   port.counted_bytes = port.sent_bytes;
@@ -104,6 +105,7 @@ void Fabric::make_switches() {
 }
 
 void Fabric::forward(Packet& packet) {
+  WEFT_DCHECK(packet.target < ports_.size() && !ports_[packet.target].at_host);
   ++counters_.hops;
   if (settings_.sprayed) return forward_sprayed(packet);
   Port& out = ports_[packet.target];
@@ -120,7 +122,7 @@ void Fabric::forward_data(Port& out, Packet& packet) {
   // An idle port that is not paused has an empty queue. A packet that fits the reserve needs no
   // accounting there, since it would be released in the same instant.
   const bool cut_through = idle(out) && !out.paused;
-  WEFT_DCHECK(!cut_through || out.data.empty());
+  WEFT_DCHECK(in.node == out.node && (!cut_through || out.data.empty()));
   if (cut_through && buffer_.fits_reserve(in, packet.bytes)) return transmit(packet.target, packet);
   if (!buffer_.admit(in, packet.bytes)) return discard(packet, counters_.dropped);
   if (buffer_.begin_pause(in)) send_pfc(packet.ingress, Event::pause, 0);
@@ -145,11 +147,13 @@ void Fabric::discard(const Packet& packet, uint64_t& reason) {
 // Schedules a port_free event for when the packet being sent has left.
 void Fabric::schedule(uint32_t number, Port& port) {
   if (port.scheduled) return;
+  WEFT_DCHECK(!port.at_host);
   port.scheduled = true;
   wheel_.plan(std::max(port.free_at, wheel_.now()), Event::port_free, number);
 }
 
 void Fabric::port_free(uint32_t number) {
+  WEFT_DCHECK(ports_[number].scheduled);
   ports_[number].scheduled = false;
   settings_.sprayed ? end_service(number) : serve(number);
 }
@@ -161,6 +165,7 @@ void Fabric::serve(uint32_t number) {
   WEFT_DCHECK(port.free_at <= wheel_.now());
   if (!port.control.empty()) {
     Packet packet = port.control.pop(pool_);
+    WEFT_DCHECK(port.control_bytes >= packet.bytes);
     port.control_bytes -= packet.bytes;
     transmit(number, packet);
   } else if (!port.data.empty() && !port.paused) {

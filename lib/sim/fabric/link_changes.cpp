@@ -58,6 +58,7 @@ std::span<const uint32_t> LinkChanges::apply_due() {
 
 void LinkChanges::apply(const LinkChange& change) {
   const uint32_t port = topology_.port_between(change.from, change.to);
+  WEFT_DCHECK(port != Topology::kNone);
   for (const uint32_t end : {port, port ^ 1}) {
     if (change.up && fabric_.set_down(end, !*change.up)) released_.push_back(end);
     if (end != port && !change.both) continue;

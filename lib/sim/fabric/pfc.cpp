@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PAUSE and RESUME frames. shared_buffer.hpp decides when they are sent.
+#include "lib/base/check.hpp"
 #include "lib/sim/fabric/fabric.hpp"
-
 namespace weft::sim::fabric {
 
 // A PFC frame goes back through the port's own cable, in class 0.
 void Fabric::send_pfc(uint32_t number, Event event, uint32_t c) {
   Port& port = ports_[number];
+  WEFT_DCHECK(!port.at_host);
   Packet frame{};
   frame.tag.event = event;
   frame.tag.control = true;

@@ -104,6 +104,7 @@ Result<void> Topology::check_connected() const {
 // Links to `leaf` from every node. Hosts are reached but not passed through.
 void Topology::search_from(uint32_t leaf, const std::vector<bool>& dead,
                            std::vector<uint16_t>& distance) const {
+  WEFT_DCHECK(distance.size() == node_count() && dead.size() == port_count());
   std::fill(distance.begin(), distance.end(), kFar);
   std::vector<uint32_t> reached = {leaf};
   distance[leaf] = 0;

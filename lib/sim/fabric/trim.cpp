@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/check.hpp"
 #include "lib/sim/fabric/fabric.hpp"
 #include "lib/sim/fabric/stamping.hpp"
 
@@ -66,6 +67,7 @@ void Fabric::forward_sprayed(Packet& packet) {
 // False: nothing is left to queue. Else `packet` is what to queue: itself, whole or trimmed, or the
 // trimmed packet whose place it took.
 bool Fabric::fit_or_trim(Port& out, Packet& packet) {
+  WEFT_DCHECK(!packet.tag.control && out.limit > 0);
   const uint32_t sending = out.free_at > wheel_.now() ? out.serving_bytes : 0;
   if (out.queue_bytes + sending + packet.bytes <= out.limit) return true;
   const bool held = out.serving == Port::Serving::data;  // its first packet is being sent
@@ -93,6 +95,7 @@ bool Fabric::fit_or_trim(Port& out, Packet& packet) {
 void Fabric::end_service(uint32_t number) {
   Port& port = ports_[number];
   const int64_t now = wheel_.now();
+  WEFT_DCHECK(port.free_at <= now);
   if (port.serving == Port::Serving::data) {
     Packet packet = port.data.pop(pool_);
     if (settings_.marks_last_hop || !port.to_host) mark(port, packet);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lib/base/check.hpp"
 #include "lib/wire/emit.hpp"
 #include "lib/wire/encapsulation.hpp"
 #include "lib/wire/icrc.hpp"
@@ -70,6 +71,7 @@ uint32_t Capture::make_data(const Packet& packet) {
   const FlowSpec& spec = specs_[packet.flow];
   const bool first = packet.number == 0;
   const uint64_t begin = uint64_t{packet.number} * scheme_->payload;
+  WEFT_DCHECK(begin < spec.bytes);
   const bool last = begin + scheme_->payload >= spec.bytes;
   const auto payload =
       static_cast<uint32_t>(std::min<uint64_t>(scheme_->payload, spec.bytes - begin));
@@ -110,6 +112,7 @@ void Capture::write(const Packet& packet, uint32_t length) {
   outer.traffic_class = static_cast<uint8_t>(26 << 2 | ecn);
   outer.source_port = routes_->tuple(packet.flow).src_port;
   const uint32_t whole = length + static_cast<uint32_t>(wire::kIcrcLength);
+  WEFT_DCHECK(whole <= frame_.size());
   const wire::OuterHeader covered{&outer.source, &outer.destination, outer.source_port,
                                   outer.destination_port, outer.ip_id};
   const uint32_t sum = wire::icrc(covered, frame_.data(), whole);

@@ -3,6 +3,7 @@
 // it: what slowdowns are measured against.
 #include <algorithm>
 
+#include "lib/base/check.hpp"
 #include "lib/sim/run/simulation.hpp"
 
 namespace weft::sim::flow {
@@ -11,6 +12,7 @@ int64_t ideal_fct_ns(const fabric::Topology& topology, std::span<const uint32_t>
                      uint64_t bytes, uint32_t payload, uint32_t header) {
   uint32_t slowest = UINT32_MAX;
   for (const uint32_t port : path) slowest = std::min(slowest, topology.cable(port).mbps);
+  WEFT_DCHECK(!path.empty() && slowest > 0);
   const uint64_t packets = (bytes + payload - 1) / payload;
   const uint64_t wire = bytes + packets * header;
   return unloaded_rtt_ns(topology, path, payload) + static_cast<int64_t>(wire * 8000 / slowest);

@@ -46,6 +46,7 @@ void QueueSamples::close_window() {
       uint32_t median = 0;
       if (middle >= watched.zeros) {
         const auto nth = watched.kb.begin() + static_cast<ptrdiff_t>(middle - watched.zeros);
+        WEFT_DCHECK(nth < watched.kb.end());
         std::nth_element(watched.kb.begin(), nth, watched.kb.end());
         median = *nth;
       }

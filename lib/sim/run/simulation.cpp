@@ -274,8 +274,10 @@ void Run::dispatch(Packet& packet) {
     case Event::nic_wake:
       return with_hosts([&](auto& hosts) { hosts.wake(packet); });
     case Event::flow_timer:
+      WEFT_DCHECK(sprayers_ || hosts_);
       return sprayers_ ? sprayers_->timer(packet) : hosts_->timer(packet);
     case Event::host_timer:
+      WEFT_DCHECK(sprayers_.has_value());
       return sprayers_->host_timer(packet);
     case Event::flow_start:
       return start_flows(packet.at);

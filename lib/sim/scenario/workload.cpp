@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "lib/base/check.hpp"
 #include "lib/sim/scenario/logarithm.hpp"
 
 namespace weft::sim::scenario {
@@ -16,10 +17,12 @@ double uniform(base::Random& random) {
 }
 
 double exponential(base::Random& random, double mean) {
+  WEFT_DCHECK(mean > 0);
   return -mean * natural_log(uniform(random));
 }
 
 uint32_t other_host(std::span<const uint32_t> hosts, uint32_t host, base::Random& random) {
+  WEFT_DCHECK(hosts.size() > 1);
   uint32_t pick = host;
   while (pick == host) pick = hosts[random.below(hosts.size())];
   return pick;
@@ -37,6 +40,7 @@ void shuffle(std::vector<uint32_t>& list, base::Random& random) {
 }  // namespace
 
 uint64_t SizeDistribution::draw(base::Random& random) const {
+  WEFT_DCHECK(!points_.empty());
   const double percent = uniform(random) * 100;
   for (size_t i = 1; i < points_.size(); ++i) {
     const SizePoint& low = points_[i - 1];

@@ -107,6 +107,7 @@ void SrdHosts::start(uint32_t number, const flow::FlowSpec& spec) {
 void SrdHosts::deliver(const fabric::Packet& packet) {
   ++fabric_.counters().delivered;
   data_delivered_ += packet.tag.event == fabric::Event::data && !packet.tag.control;
+  WEFT_DCHECK(packet.flow < wiring_.pairs.size());
   Host& host = host_of(wiring_.pairs[packet.flow].dst);
   host.port.arrive(packet);
   turns_.receive(host.station);
