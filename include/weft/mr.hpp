@@ -2,7 +2,8 @@
 // Protection domains, memory regions and memory windows. Memory that a peer reads or writes, or
 // that a scatter/gather entry names, must be registered first. Registration checks that every page
 // is mapped with the needed permission. An access to a page that is unmapped later ends in an error
-// completion, never in a signal.
+// completion: weft handles the SIGSEGV or SIGBUS that it raises, so the thread must not block them
+// (docs/internals/memory.md).
 #pragma once
 
 #include <cstddef>

@@ -99,7 +99,8 @@ class QueuePair {
   QueuePairAttributes query() const;
 
   // Posts send requests in order and stops at the first invalid one. Legal in RTS and SQD; in ERR
-  // requests are accepted and flushed. Errors: queue_full, bad_state, invalid_argument.
+  // requests are accepted and flushed. The memory that a request names belongs to the device until
+  // it completes (SendRequest in wr.hpp). Errors: queue_full, bad_state, invalid_argument.
   // When packets leave (roce, srd): the requests of the first two calls after a poll() leave at
   // once. Those of later calls leave together with the 64th request, with a long one, with the next
   // poll() or wait(), or within a millisecond; with single_thread=1 the last is not so: call poll()

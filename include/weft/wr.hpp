@@ -129,7 +129,8 @@ struct is_flag_set<SendFlags> {
 
 // A request for the send queue. `sges`, `to` and `bind` need to live only during post_send(); the
 // memory that the entries name must stay valid and unchanged until the request completes, unless
-// inline_data is set.
+// inline_data is set. An unsignaled request has completed when a later one of its queue pair has a
+// completion; not on SRD, where no completion shows it: signal a request whose memory is reused.
 struct SendRequest {
   uint64_t id = 0;  // returned in Completion::id
   Opcode opcode = Opcode::send;
