@@ -1,16 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""House style as a failing test: sizes, first lines, banned words, and which room includes which.
+"""House style as a failing test: sizes, first lines, banned words, references to files that exist,
+which room includes which, and no circle of folders.
 
 Prints each violation as file:line: text and exits 1 if there is one. Usage: tidy.py [ROOT]
-The scanner of function lengths is no C++ parser: it follows braces, and is right for code that
-clang-format has laid out.
+The scanners of functions (here) and classes (classes.py) are no C++ parsers: they follow braces,
+and are right for code that clang-format has laid out.
 """
+import collections
 import pathlib
 import re
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import circles  # noqa: E402
+import classes  # noqa: E402
+import words  # noqa: E402
+
 MAX_FILE, MAX_FUNCTION, MAX_COLUMNS = 400, 70, 100
+# What one class declares: methods with friends, and data members of one that has methods.
+MAX_METHODS, MAX_MEMBERS = 40, 30
+MAX_FILES_IN_FOLDER, MAX_TESTS_IN_FOLDER = 40, 60
 TREES = ("include", "lib", "providers", "bench", "tools", "examples", "tests", "cmake")
 ROOT_FILES = ("CMakeLists.txt", "dev", ".ci/run")
 SPDX = "SPDX-License-Identifier: BSD-3-Clause"
@@ -154,16 +164,64 @@ class Checker:
     def __init__(self, root):
         self.root = root
         self.found = []
+        self.private = []
+        self.known = set()
 
     def say(self, name, line, text):
         self.found.append((name, line, text))
 
     def run(self):
+        glossary = self.root / words.GLOSSARY
+        self.private = words.private_words(glossary.read_text() if glossary.is_file() else "")
+        self.known = self.known_files()
         for path in self.files():
             name = path.relative_to(self.root).as_posix()
             text = path.read_text(encoding="utf-8", errors="replace")
             self.check_file(name, text)
+        self.check_folders()
+        for circle in circles.circles(circles.arrows(self.root, ("lib", "providers"))):
+            self.say(circle[0], 1, "folders that include each other: " + ", ".join(circle))
+        for page in self.pages():
+            self.check_private_words(page.relative_to(self.root).as_posix(), page.read_text())
         return sorted(self.found)
+
+    def pages(self):
+        """The documents, but for the archive and the list of private words itself."""
+        for page in sorted(self.root.glob("*.md")) + sorted(self.root.glob("docs/**/*.md")) + \
+                sorted(self.root.glob("lib/**/*.md")):
+            name = page.relative_to(self.root).as_posix()
+            if not name.startswith("docs/history/") and name != words.GLOSSARY:
+                yield page
+
+    def known_files(self):
+        """Every path of the tree, and every end of one."""
+        known = set()
+        for tree in TREES + ("docs", "scenarios"):
+            for path in (self.root / tree).rglob("*"):
+                parts = path.relative_to(self.root).parts
+                known.update("/".join(parts[at:]) for at in range(len(parts)))
+        return known | {path.name for path in self.root.iterdir()}
+
+    def check_folders(self):
+        counts = collections.Counter(
+            path.parent.relative_to(self.root).as_posix() for path in self.files())
+        for folder, count in counts.items():
+            most = MAX_TESTS_IN_FOLDER if folder.startswith("tests") else MAX_FILES_IN_FOLDER
+            if count > most:
+                self.say(folder, 1, f"{count} files in one folder, at most {most}")
+
+    def check_private_words(self, name, text):
+        for line, word in words.find_private_words(text, self.private):
+            self.say(name, line, f'"{word}": docs/glossary.md has the field\'s word for it')
+
+    def check_classes(self, name, text):
+        for found in classes.classes(CODE_NOISE.sub(blank, text)):
+            if found.methods > MAX_METHODS:
+                self.say(name, found.line, f"{found.name} declares {found.methods} methods, at "
+                         f"most {MAX_METHODS}")
+            if found.methods and found.members > MAX_MEMBERS:
+                self.say(name, found.line, f"{found.name} has {found.members} data members, at "
+                         f"most {MAX_MEMBERS}")
 
     def files(self):
         suffixes = (".cpp", ".hpp", ".h", ".py", ".sh", ".cmake", ".lua", ".pml")
@@ -189,8 +247,13 @@ class Checker:
                 self.say(name, number, "tab or trailing space")
         self.check_opening(name, lines)
         self.check_words(name, text, lines)
+        if not name.startswith("tests/tidy/"):  # which spells the words
+            self.check_private_words(name, text)
+            for number, reference in words.find_dangling(text, name, self.known):
+                self.say(name, number, f"{reference}: there is no such file")
         if name.endswith((".cpp", ".hpp", ".h")):
             self.check_includes(name, lines)
+            self.check_classes(name, text)
             for first, last in functions(text):
                 if last - first + 1 > MAX_FUNCTION:
                     self.say(name, first, f"function of {last - first + 1} lines, at most "

@@ -73,6 +73,54 @@ class Tidy(unittest.TestCase):
                     "  x = 1'000'000;\n  }\n};\n", "function of 7")
         self.expect("lib/base/a.cpp", OPENING + "int f() {\n" + body[:-16] + "}\n")
 
+    def test_methods_of_a_class(self):
+        methods = "".join(f"  int f{i}(int x) const {{ return x; }}\n" for i in range(20)) + \
+            "".join(f"  void g{i}();\n" for i in range(19)) + "  friend int h(const A&);\n"
+        no_methods = ("  A(const A&) = delete;\n  using F = int (*)(int);\n  F call = nullptr;\n"
+                      "  struct B {\n    int b();\n  };\n  enum class C { x, y };\n")
+        self.expect("lib/base/a.cpp", OPENING + "class A {\n" + methods + no_methods + "};\n")
+        self.expect("lib/base/a.cpp", OPENING + "class A {\n" + methods + no_methods +
+                    "  std::vector<int> more(int) const;\n};\n",
+                    "a.cpp:3: A declares 41 methods, at most 40")
+        self.expect("lib/base/a.cpp", OPENING + "class A {\n" + methods +
+                    "  friend int operator+(const A&, int);\n};\n", "A declares 41 methods")
+
+    def test_data_members_of_a_class(self):
+        members = "  int f();\n" + "".join(f"  std::map<int, int> m{i}{{}};\n" for i in range(28))
+        self.expect("lib/base/a.cpp", OPENING + "class A {\n" + members +
+                    "  Duration a = f(1), b;\n  static constexpr int kC = 3;\n};\n")
+        self.expect("lib/base/a.cpp", OPENING + "class A {\n" + members + "  int a, b, c;\n};\n",
+                    "A has 31 data members, at most 30")
+        self.expect("lib/base/a.cpp", OPENING + "struct Record {\n" + "  int x;\n" * 50 + "};\n")
+
+    def test_files_of_a_folder(self):
+        said = problems({f"lib/base/a{i}.cpp": OPENING for i in range(41)})
+        self.assertEqual(said, ["lib/base:1: 41 files in one folder, at most 40"])
+        self.assertEqual([], problems({f"tests/base/a{i}.cpp": OPENING for i in range(60)}))
+
+    def test_private_words(self):
+        glossary = "## Words that are not used\n\n| word | say |\n| --- | --- |\n" \
+                   "| under way | in flight |\n| let_in | hand_off |\n"
+        said = problems({"docs/glossary.md": glossary, "docs/page.md": "What is under\nway.\n",
+                         "docs/history/old.md": "under way", "lib/base/a.cpp":
+                         OPENING + "// Under way.\nint let_in();\nint outlet_inner();\n"})
+        self.assertEqual([line.split(":")[:2] for line in said],
+                         [["docs/page.md", "1"], ["lib/base/a.cpp", "3"], ["lib/base/a.cpp", "4"]])
+
+    def test_circles_of_folders(self):
+        include = OPENING + '#include "{}"\n'
+        tree = {"lib/srd/a.cpp": include.format("lib/srd/send/b.hpp"),
+                "lib/srd/send/b.hpp": OPENING + '#pragma once\n#include "lib/srd/state/c.hpp"\n',
+                "lib/srd/state/c.hpp": OPENING + "#pragma once\n"}
+        self.assertEqual([], problems(tree))
+        tree["lib/srd/state/c.hpp"] += '#include "lib/srd/send/b.hpp"\n'
+        self.assertEqual(problems(tree), ["lib/srd/send:1: folders that include each other: "
+                                          "lib/srd/send, lib/srd/state"])
+
+    def test_files_that_comments_name(self):
+        self.expect("lib/base/a.cpp", OPENING + "// See b.hpp, lib/base/a.cpp, base/a.cpp and\n"
+                    "// <linux/if.hpp>, NAME.cpp.\n", "a.cpp:3: b.hpp: there is no such file")
+
     def test_types_and_tables_are_no_functions(self):
         rows = '  {1, f(2)},\n' * 80
         self.expect("lib/base/a.cpp", OPENING + "constexpr Row kRows[] = {\n" + rows + "};\n"
