@@ -33,3 +33,13 @@ function(weft_precompile TARGET KIND)
     endif()
   endif()
 endfunction()
+
+# Compiles the sources of TARGET in batches of SIZE files: what they include is parsed, and what
+# they instantiate is compiled, once for each batch. Not for the library: a batch may inline across
+# its files, and a change of one file compiles them all. Names in unnamed namespaces are unique in a
+# batch.
+option(WEFT_BATCHES "compile several files at once where that saves time" ON)
+function(weft_batch TARGET SIZE)
+  set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ${WEFT_BATCHES}
+                                             UNITY_BUILD_BATCH_SIZE ${SIZE})
+endfunction()

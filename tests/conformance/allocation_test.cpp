@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The data path never allocates: malloc and operator new of this whole program are counted, from
 // every thread, while ten thousand operations of each kind are posted and polled after a warm-up.
+// program: own
 #include <execinfo.h>
 #include <unistd.h>
 

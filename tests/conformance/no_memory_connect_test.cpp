@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Out of memory at every allocation, threat:A28: connections that are set up and closed, with
 // connect() and with the connection manager, and SRD.
+// program: own
 #include <unistd.h>
 
 #include "tests/conformance/no_memory.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Out of memory at every allocation, threat:A28: opening, creating, registering, and data between
 // queue pairs connected by modify(). connect(): no_memory_connect_test.cpp.
+// program: own
 #include "tests/conformance/no_memory.hpp"
 
 #include <unistd.h>

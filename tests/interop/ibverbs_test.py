@@ -35,6 +35,17 @@ waiting_for() {
     echo "nobody listens on port $2 ($1)"
     exit 1
 }"""
+# These replace malloc and are programs of their own.
+OWN_PROGRAMS = ("allocation_test",)
+
+
+def cases(name, selection=""):
+    """The command that runs the cases of tests/conformance/NAME.cpp, of them the selected ones."""
+    if name in OWN_PROGRAMS:
+        return f"{BIN}/{name} '{selection}'" if selection else f"{BIN}/{name}"
+    return f"{BIN}/conformance_tests -# '{selection}[#{name}]'"
+
+
 TCP, CM = "waiting_for tcp 18515", "waiting_for cm 18515"
 
 # What the kernel holds for programs is what it held before, a while after they have ended.
@@ -69,7 +80,7 @@ class Conformance(InGuest):
 
     def run_program(self, name, selection=""):
         said = self.succeed(f"export WEFT_TEST_DEVICE={DEVICE} WEFT_TEST_INTERFACE=weft0",
-                            NOTHING_LEFT, f"{BIN}/{name} {selection} && nothing_left",
+                            NOTHING_LEFT, f"{cases(name, selection)} && nothing_left",
                             limit_s=300)
         cases = re.search(r"in (\d+) test case", said)
         self.assertTrue(cases, said)
@@ -81,7 +92,7 @@ class Conformance(InGuest):
 
 for program in TAGGED:
     setattr(Conformance, "test_" + program,
-            lambda self, name=program + "_test": self.run_program(name, "'[ibverbs]'"))
+            lambda self, name=program + "_test": self.run_program(name, "[ibverbs]"))
 
 
 def peer_killed(test, device, address, *make):
@@ -116,8 +127,8 @@ class Iwarp(InGuest):
     def test_suite(self):
         for program, which in self.PARTS.items():
             with self.subTest(program=program):
-                said = self.succeed(*self.MAKE, NOTHING_LEFT,
-                                    f"{BIN}/{program}_test '{which}[ibverbs]' && nothing_left",
+                command = cases(program + "_test", which + "[ibverbs]")
+                said = self.succeed(*self.MAKE, NOTHING_LEFT, f"{command} && nothing_left",
                                     limit_s=200)
                 self.assertIn("All tests passed", said)  # a selection of none is no failure
                 print(f"siw, {program}_test: " + said.splitlines()[-2])
@@ -159,10 +170,11 @@ class Trouble(InGuest):
         """One that has nothing newer than what the provider must have."""
         device = f"{DEVICE},library={BIN}/libold_ibverbs.so"
         said = self.succeed(f"export WEFT_DEVICE={device} WEFT_TEST_DEVICE={device}",
-                            *(f"timeout 60 {BIN}/{program} || exit 1" for program in
-                              ("hello_send", "hello_write", "rpc_pingpong",
-                               "ops_test '[ibverbs]'", "dmabuf_test '[ibverbs]'",
-                               "unreliable_test '[ibverbs]'", "window_test '[ibverbs]'")))
+                            *(f"timeout 60 {program} || exit 1" for program in
+                              (f"{BIN}/hello_send", f"{BIN}/hello_write", f"{BIN}/rpc_pingpong",
+                               *(cases(name, "[ibverbs]") for name in
+                                 ("ops_test", "dmabuf_test", "unreliable_test",
+                                  "window_test")))))
         self.assertEqual(said.count("All tests passed"), 4, said)
 
 
@@ -173,7 +185,7 @@ class Removal(InGuest):
 
     def remove(self, command):
         said = self.succeed(*self.MAKE, f"export WEFT_TEST_REMOVAL='{command}'",
-                            f"timeout 60 {BIN}/ibverbs_device_test '[.removal]' || exit 1",
+                            f"timeout 60 {cases('ibverbs_device_test', '[.removal]')} || exit 1",
                             "for i in $(seq 100); do",
                             f"{BIN}/weft_info -d ibverbs 2>&1 | grep 'no RDMA device' && exit 0",
                             "sleep 0.1", "done", "rdma link", "exit 1")

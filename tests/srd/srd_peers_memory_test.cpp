@@ -3,6 +3,7 @@
 // that the engine allocates is counted, on the side that calls and on the side that is called. The
 // peers themselves are not simulated: their packets are made here, their answers are single
 // acknowledgements. Then peers that begin all they can, end nothing and answer nothing.
+// program: own
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -34,7 +34,7 @@ constexpr Collective kOperations[] = {Collective::all_gather, Collective::all_re
                                       Collective::all_to_all, Collective::broadcast,
                                       Collective::reduce,     Collective::reduce_scatter};
 
-Result<Collective> parse_operation(const std::string& word) {
+Result<Collective> parse_grid_operation(const std::string& word) {
   std::string known;
   for (const Collective each : kOperations) {
     if (word == weft::name(each)) return each;
@@ -174,7 +174,7 @@ int measure_grid(const GridOptions& options) {
   std::vector<Collective> operations;
   if (options.operations.empty()) operations.assign(std::begin(kOperations), std::end(kOperations));
   for (const std::string& word : options.operations) {
-    const Result<Collective> operation = parse_operation(word);
+    const Result<Collective> operation = parse_grid_operation(word);
     if (!operation) return complain(operation.error());
     operations.push_back(*operation);
   }

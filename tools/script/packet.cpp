@@ -85,7 +85,7 @@ std::string written(const Field& field, uint64_t value, const OpcodeInfo& info, 
   return (difference < 0 ? "" : "+") + std::to_string(difference);
 }
 
-wire::ParseError parse(const ReceivedPacket& received, wire::Packet& packet) {
+wire::ParseError parse_frame(const ReceivedPacket& received, wire::Packet& packet) {
   return wire::parse(received.bytes.data(), static_cast<uint32_t>(received.bytes.size()),
                      wire::kIcrcLength, 0, packet);
 }
@@ -164,7 +164,7 @@ Bytes compose(const PacketText& text, const Meeting& meeting, Draft& draft) {
 std::string mismatch(const PacketText& text, const ReceivedPacket& received,
                      const Meeting& meeting) {
   wire::Packet packet;
-  if (parse(received, packet) != wire::ParseError::none)
+  if (parse_frame(received, packet) != wire::ParseError::none)
     return "the packet is truncated or malformed";
   if (const std::string wrong = blemish(received, packet); !wrong.empty()) return wrong;
   if (packet.opcode != text.opcode) return "its opcode differs";
@@ -184,7 +184,7 @@ std::string mismatch(const PacketText& text, const ReceivedPacket& received,
 
 std::string describe(const ReceivedPacket& received, const Meeting& meeting, bool of_peer) {
   wire::Packet packet;
-  if (parse(received, packet) != wire::ParseError::none)
+  if (parse_frame(received, packet) != wire::ParseError::none)
     return std::to_string(received.bytes.size()) + " bytes that are not a packet";
   const OpcodeInfo& info = *packet.info;
   std::string text = opcode_word(packet.opcode);

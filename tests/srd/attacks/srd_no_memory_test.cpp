@@ -2,6 +2,7 @@
 // SRD in a process that has no more memory: engines whose allocations fail, some or all of them,
 // for a while. The process survives, posted requests fail or complete, and when there is
 // memory again all goes on.
+// program: own
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
