@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "providers/ibverbs/context/ibverbs_context.hpp"
 #include "providers/ibverbs/gid.hpp"
-#include "providers/ibverbs/ibverbs_context.hpp"
 
 namespace weft::ibverbs {
 

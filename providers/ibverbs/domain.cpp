@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See domain.hpp.
-#include "providers/ibverbs/domain.hpp"
+#include "providers/ibverbs/context/domain.hpp"
 
 #include <cerrno>
 #include <string>
 
 #include "lib/memory/guarded_copy.hpp"
+#include "providers/ibverbs/context/region.hpp"
 #include "providers/ibverbs/queue/qp.hpp"
-#include "providers/ibverbs/region.hpp"
 #if WEFT_HAVE_EFA
 #include "providers/ibverbs/efa/srd_qp.hpp"
 #endif

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "providers/ibverbs/library.hpp"
+#include "providers/ibverbs/context/library.hpp"
 #include "weft/types.hpp"
 
 namespace weft::ibverbs {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Asynchronous events and counters of a device; what is made from it.
-#include "providers/ibverbs/ibverbs_context.hpp"
+#include "providers/ibverbs/context/ibverbs_context.hpp"
 
 #include <fcntl.h>
 
@@ -12,7 +12,7 @@
 #if WEFT_HAVE_RDMACM
 #include "providers/ibverbs/cm/cm_channel.hpp"
 #endif
-#include "providers/ibverbs/domain.hpp"
+#include "providers/ibverbs/context/domain.hpp"
 #include "providers/ibverbs/queue/cq.hpp"
 #if WEFT_HAVE_EFA
 #include "providers/ibverbs/efa/srd_cq.hpp"

@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "providers/ibverbs/cm/rdmacm.hpp"
-#include "providers/ibverbs/ibverbs_context.hpp"
+#include "providers/ibverbs/context/ibverbs_context.hpp"
 
 namespace weft::ibverbs {
 

@@ -2,7 +2,7 @@
 // See rdmacm.hpp.
 #include "providers/ibverbs/cm/rdmacm.hpp"
 
-#include "providers/ibverbs/shared_library.hpp"
+#include "providers/ibverbs/context/shared_library.hpp"
 
 namespace weft::ibverbs {
 

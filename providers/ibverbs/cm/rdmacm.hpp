@@ -5,7 +5,7 @@
 
 #include <rdma/rdma_cma.h>
 
-#include "providers/ibverbs/library.hpp"
+#include "providers/ibverbs/context/library.hpp"
 
 namespace weft::ibverbs {
 

@@ -2,7 +2,7 @@
 // See efa_library.hpp.
 #include "providers/ibverbs/efa/efa_library.hpp"
 
-#include "providers/ibverbs/shared_library.hpp"
+#include "providers/ibverbs/context/shared_library.hpp"
 
 namespace weft::ibverbs {
 

@@ -5,7 +5,7 @@
 
 #include <infiniband/efadv.h>
 
-#include "providers/ibverbs/library.hpp"
+#include "providers/ibverbs/context/library.hpp"
 
 namespace weft::ibverbs {
 

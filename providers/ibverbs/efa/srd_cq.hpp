@@ -6,8 +6,8 @@
 #include <map>
 #include <mutex>
 
+#include "providers/ibverbs/context/ibverbs_context.hpp"
 #include "providers/ibverbs/efa/srd_service.hpp"
-#include "providers/ibverbs/ibverbs_context.hpp"
 #include "providers/ibverbs/queue/flushed.hpp"
 
 namespace weft::ibverbs {

@@ -3,7 +3,7 @@
 // sleeps on the queue.
 #pragma once
 
-#include "providers/ibverbs/ibverbs_context.hpp"
+#include "providers/ibverbs/context/ibverbs_context.hpp"
 
 namespace weft::ibverbs {
 

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <set>
 
-#include "providers/ibverbs/ibverbs_context.hpp"
+#include "providers/ibverbs/context/ibverbs_context.hpp"
 #include "providers/ibverbs/queue/flushed.hpp"
 #include "providers/ibverbs/queue/ledger.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <mutex>
 
-#include "providers/ibverbs/domain.hpp"
+#include "providers/ibverbs/context/domain.hpp"
 
 namespace weft::ibverbs {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What is wrong with a request for a queue pair, which the device would answer with EINVAL and no
 // more.
+#include "providers/ibverbs/context/region.hpp"
 #include "providers/ibverbs/queue/qp.hpp"
-#include "providers/ibverbs/region.hpp"
 
 namespace weft::ibverbs {
 

@@ -4,10 +4,10 @@
 
 #include <arpa/inet.h>
 
+#include "providers/ibverbs/context/region.hpp"
 #include "providers/ibverbs/queue/cq.hpp"
 #include "providers/ibverbs/queue/extended.hpp"
 #include "providers/ibverbs/queue/qp.hpp"
-#include "providers/ibverbs/region.hpp"
 
 namespace weft::ibverbs {
 

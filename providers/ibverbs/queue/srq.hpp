@@ -2,7 +2,7 @@
 // Shared receive queues of a device.
 #pragma once
 
-#include "providers/ibverbs/domain.hpp"
+#include "providers/ibverbs/context/domain.hpp"
 #include "providers/ibverbs/queue/xrc.hpp"
 
 namespace weft::ibverbs {

@@ -4,7 +4,7 @@
 // the entry is called here.
 #pragma once
 
-#include "providers/ibverbs/ibverbs_context.hpp"
+#include "providers/ibverbs/context/ibverbs_context.hpp"
 
 namespace weft::ibverbs {
 

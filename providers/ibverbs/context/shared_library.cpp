@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See shared_library.hpp.
-#include "providers/ibverbs/shared_library.hpp"
+#include "providers/ibverbs/context/shared_library.hpp"
 
 namespace weft::ibverbs {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See region.hpp.
-#include "providers/ibverbs/region.hpp"
+#include "providers/ibverbs/context/region.hpp"
 
 #include <cerrno>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See library.hpp.
-#include "providers/ibverbs/library.hpp"
+#include "providers/ibverbs/context/library.hpp"
 
 #include <sys/resource.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "providers/ibverbs/shared_library.hpp"
+#include "providers/ibverbs/context/shared_library.hpp"
 
 namespace weft::ibverbs {
 

@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "providers/ibverbs/domain.hpp"
+#include "providers/ibverbs/context/domain.hpp"
 
 namespace weft::ibverbs {
 

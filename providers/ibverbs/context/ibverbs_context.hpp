@@ -5,7 +5,7 @@
 #pragma once
 
 #include "lib/verbs/provider.hpp"
-#include "providers/ibverbs/library.hpp"
+#include "providers/ibverbs/context/library.hpp"
 
 namespace weft::ibverbs {
 
