@@ -55,7 +55,7 @@ void ping_pong(Wire wire) {
 }
 WEFT_ON_EACH_WIRE_AND_SRD(ping_pong, "no wake-up is lost between two sleeping threads (C-OPS-91)")
 
-void descriptor(Wire wire) {
+void cq_descriptor(Wire wire) {
   Pair p(wire);
   const Buffer near(p.a, 64), far(p.b, 64);
   const Sge out = near.sge(0, 8), in = far.sge(0, 8);

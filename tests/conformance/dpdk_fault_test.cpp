@@ -13,14 +13,14 @@ namespace {
 
 using namespace test;
 
-struct Mapping {
+struct DpdkFaultMapping {
   void* base;
   size_t size;
 };
 
 // All rings of memifs in this process.
-std::vector<Mapping> rings() {
-  std::vector<Mapping> found;
+std::vector<DpdkFaultMapping> rings() {
+  std::vector<DpdkFaultMapping> found;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     if (line.find("/memfd:memif_region") == line.npos) continue;
@@ -32,7 +32,8 @@ std::vector<Mapping> rings() {
 }
 
 void protect(int protection) {
-  for (const Mapping& ring : rings()) REQUIRE(mprotect(ring.base, ring.size, protection) == 0);
+  for (const DpdkFaultMapping& ring : rings())
+    REQUIRE(mprotect(ring.base, ring.size, protection) == 0);
 }
 
 // `value`, and what stands behind it.

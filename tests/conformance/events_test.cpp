@@ -19,7 +19,7 @@ void shell(const std::string& command) {
   REQUIRE(std::system(command.c_str()) == 0);
 }
 
-bool readable(const Device& device, int limit_ms) {
+bool events_readable(const Device& device, int limit_ms) {
   pollfd wanted{device.event_fd(), POLLIN, 0};
   return ::poll(&wanted, 1, limit_ms) == 1;
 }
@@ -33,7 +33,7 @@ std::vector<EventType> events_until(const Device& device, EventType type) {
       all.push_back(event->type);
       if (event->type == type) return all;
     }
-    (void)readable(device, 1000);
+    (void)events_readable(device, 1000);
   }
   return all;
 }
@@ -132,7 +132,7 @@ TEST_CASE("events: an address that goes and comes back, roce:C-AV-99") {
   shell("ip addr add 10.80.0.1/32 dev w1 && ip addr del 10.80.0.1/32 dev w1");
   shell("ip addr change 10.80.0.1/24 dev w0 valid_lft 1000 preferred_lft 1000");
   shell("ip link add v0 type veth peer name v1 && ip link set v0 up && ip link set v0 down");
-  CHECK(!readable(c.a.device, 50));
+  CHECK(!events_readable(c.a.device, 50));
   for (uint64_t round = 2; round < 4; ++round) {
     shell("ip addr del 10.80.0.1/24 dev w0");
     CHECK(events_until(c.a.device, EventType::gid_change) == Types{EventType::gid_change});
@@ -211,13 +211,13 @@ void handed_over_once(Wire wire) {
   CHECK(!p.a.device.next_event());
   const uint32_t number = p.qa.number().value;
   REQUIRE(p.qa.modify({.state = QpState::sqd, .sq_drained_event = true}));
-  REQUIRE(readable(p.a.device, 1000));
+  REQUIRE(events_readable(p.a.device, 1000));
   const auto event = p.a.device.next_event();
   REQUIRE(event);
   CHECK(event->type == EventType::sq_drained);
   CHECK(event->qp.value == number);
   CHECK(!p.a.device.next_event());
-  CHECK(!readable(p.a.device, 0));
+  CHECK(!events_readable(p.a.device, 0));
   REQUIRE(p.qa.modify({.state = QpState::rts}));
   REQUIRE(p.qa.modify({.state = QpState::sqd, .sq_drained_event = true}));
   p.qa = {};  // goes, though its event waits

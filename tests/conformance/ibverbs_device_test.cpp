@@ -32,7 +32,7 @@ bool wait_for_event(const Device& device, EventType type) {
   return false;
 }
 
-void down_and_up(Wire wire) {
+void ibverbs_device_down_and_up(Wire wire) {
   const std::string spec = device_string(wire);
   Pair p(wire);
   const Buffer near(p.a, 4096), far(p.b, 4096);

@@ -17,7 +17,7 @@ namespace weft::test {
 namespace {
 
 constexpr uint32_t kTries = 20;
-constexpr Walk kWalk{.timeout = 8, .retry_count = 1};
+constexpr Walk kImpostorWalk{.timeout = 8, .retry_count = 1};
 
 // What the impostor knows, and what became of it; shared by both processes.
 struct Secrets {
@@ -47,12 +47,13 @@ void impersonate(Secrets& s) {
     const QueuePair qp = *pd.queue_pair({.send_cq = cq, .recv_cq = cq});
     QueuePairAttributes rtr{.state = QpState::rtr,
                             .path = AddressVector{.destination = s.address},
-                            .path_mtu = kWalk.mtu,
+                            .path_mtu = kImpostorWalk.mtu,
                             .dest_qpn = s.number,
                             .rq_psn = Psn{1},
                             .max_dest_rd_atomic = uint8_t{1},
                             .min_rnr_timer = uint8_t{1}};
-    if (!qp.modify(to_init(kWalk)) || !qp.modify(rtr) || !qp.modify(to_rts(kWalk, s.expected)))
+    if (!qp.modify(to_init(kImpostorWalk)) || !qp.modify(rtr) ||
+        !qp.modify(to_rts(kImpostorWalk, s.expected)))
       return;
     if (!qp.post_send({.opcode = kOps[i % 4],
                        .sges = {&sge, 1},

@@ -17,7 +17,7 @@ constexpr size_t kSlot = 8192;
 constexpr uint32_t kQKey = 0x1234;
 
 // Datagram queue pairs of two devices; number i receives in slot i of its device's memory.
-struct Party {
+struct MulticastParty {
   struct Member {
     Node* node;
     QueuePair qp;
@@ -30,7 +30,7 @@ struct Party {
   // process's: a member of a group of another test on this host receives that one's datagrams too.
   Gid group = Gid::from_ipv4(239, 205, 0, 0), twin = Gid::from_ipv4(239, 77, 0, 0);
 
-  explicit Party(const std::string& spec) : a(spec, QpType::ud), b(spec, QpType::ud) {
+  explicit MulticastParty(const std::string& spec) : a(spec, QpType::ud), b(spec, QpType::ud) {
     if (!a.side.device.attributes().gid.is_ipv4()) {
       group = *parse_gid("ff15::1:4d81:0");
       twin = *parse_gid("ff15::2:4d81:0");
@@ -103,7 +103,7 @@ struct Party {
 };
 
 void copies(Wire wire) {
-  Party p(device_string(wire));
+  MulticastParty p(device_string(wire));
   const QueuePair sender = p.add(p.a);
   const QueuePair near = p.add(p.a), far = p.add(p.b), far_too = p.add(p.b);
   const QueuePair stranger = p.add(p.b), other_key = p.add(p.b, kQKey + 1);
@@ -139,7 +139,7 @@ WEFT_ON_IBVERBS(copies, "multicast: each member gets one copy, roce:C-OPS-87")
 
 // Only our own: a device of the kernel brings it back (rxe does).
 void not_back(Wire wire) {
-  Party p(device_string(wire));
+  MulticastParty p(device_string(wire));
   const QueuePair one = p.add(p.a), other = p.add(p.a);
   REQUIRE(one.attach_multicast(p.group));
   REQUIRE(other.attach_multicast(p.group));
@@ -151,8 +151,8 @@ WEFT_ON_WIRE(not_back, "multicast: a sender does not receive its own datagrams",
 WEFT_ON_WIRE(not_back, "multicast: a sender does not receive its own datagrams", af_packet)
 WEFT_ON_WIRE(not_back, "multicast: a sender does not receive its own datagrams", dpdk)
 
-void refusals(Wire wire) {
-  Party p(device_string(wire));
+void multicast_refusals(Wire wire) {
+  MulticastParty p(device_string(wire));
   const QueuePair qp = p.add(p.a);
   const QueuePair rc = p.a.side.queue_pair();
   CHECK(rc.attach_multicast(p.group).error().code == Code::invalid_argument);
@@ -182,7 +182,7 @@ TEST_CASE("multicast: two IPv6 addresses of a veth, roce:C-OPS-87") {
     WEFT_SKIP("multicast: two IPv6 addresses of a veth, roce:C-OPS-87",
               "a network namespace with a veth needs root");
   const Gid group = *parse_gid("ff12::77");
-  Party p("roce+udp:fd77::2");  // two devices that share the address
+  MulticastParty p("roce+udp:fd77::2");  // two devices that share the address
   const QueuePair one = p.add(p.a), other = p.add(p.b), third = p.add(p.b);
   REQUIRE(other.attach_multicast(group));
   REQUIRE(third.attach_multicast(group));

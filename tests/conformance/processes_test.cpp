@@ -201,7 +201,7 @@ void forked(Wire wire) {
 WEFT_ON_SHARED_PORTS_AND_SRD(forked,
                              "a child of fork is refused and its parent unharmed (C-EVT-111)")
 
-int shell(const std::string& command) {
+int processes_shell(const std::string& command) {
   return std::system((command + " >/dev/null 2>&1").c_str());
 }
 
@@ -209,19 +209,21 @@ int shell(const std::string& command) {
 class Namespaces {
  public:
   Namespaces() {
-    usable = shell("ip netns add " + near) == 0 && shell("ip netns add " + far) == 0 &&
-             shell("ip link add " + link + "a netns " + near + " type veth peer name " + link +
-                   "b netns " + far) == 0 &&
+    usable = processes_shell("ip netns add " + near) == 0 &&
+             processes_shell("ip netns add " + far) == 0 &&
+             processes_shell("ip link add " + link + "a netns " + near + " type veth peer name " +
+                             link + "b netns " + far) == 0 &&
              set_up(near, link + "a", "10.77.0.1") && set_up(far, link + "b", "10.77.0.2");
   }
   ~Namespaces() {
-    shell("ip netns del " + near);
-    shell("ip netns del " + far);
+    processes_shell("ip netns del " + near);
+    processes_shell("ip netns del " + far);
   }
   static bool set_up(const std::string& space, const std::string& device, const char* address) {
     const std::string ip = "ip -n " + space;
-    return shell(ip + " addr add " + address + "/24 dev " + device) == 0 &&
-           shell(ip + " link set lo up") == 0 && shell(ip + " link set " + device + " up") == 0;
+    return processes_shell(ip + " addr add " + address + "/24 dev " + device) == 0 &&
+           processes_shell(ip + " link set lo up") == 0 &&
+           processes_shell(ip + " link set " + device + " up") == 0;
   }
   std::vector<std::string> inside(const std::string& space) const {
     return {"ip", "netns", "exec", space};

@@ -12,8 +12,8 @@ namespace {
 
 using namespace test;
 
-constexpr Opcode kRemote[] = {Opcode::write, Opcode::read, Opcode::compare_swap, Opcode::fetch_add,
-                              Opcode::write_add};
+constexpr Opcode kSrdErrorsRemote[] = {Opcode::write, Opcode::read, Opcode::compare_swap,
+                                       Opcode::fetch_add, Opcode::write_add};
 
 uint32_t size_of(Opcode opcode) {
   return opcode == Opcode::compare_swap || opcode == Opcode::fetch_add ? 8 : 10'000;
@@ -50,8 +50,9 @@ void require_error(Two& t, SendRequest bad, Status status) {
 }
 
 // One operation of each kind on memory of b, changed by `spoil` so that b refuses it.
-void require_refused(Two& t, Status status, const std::function<void(SendRequest&)>& spoil) {
-  for (const Opcode opcode : kRemote) {
+void srd_errors_require_refused(Two& t, Status status,
+                                const std::function<void(SendRequest&)>& spoil) {
+  for (const Opcode opcode : kSrdErrorsRemote) {
     const Sge local = t.a.memory.sge(0, size_of(opcode));
     SendRequest bad = t.request(opcode, 2, {&local, 1}, 4096);
     spoil(bad);
@@ -63,21 +64,23 @@ void remote_access(Wire wire) {
   Two t(wire);
   const uint64_t end = t.b.memory.address() + t.b.memory.size();
   for (int i = 0; i < 100; ++i) t.a.memory.at()[i] = std::byte{0xAB};
-  require_refused(t, Status::remote_access_error, [](SendRequest& r) { r.rkey.value ^= 0x10; });
-  require_refused(t, Status::remote_access_error,
-                  [&](SendRequest& r) { r.remote_address = end - size_of(r.opcode) + 8; });
-  require_refused(t, Status::remote_access_error,
-                  [&](SendRequest& r) { r.remote_address = t.b.memory.address() - 8; });
-  require_refused(t, Status::remote_access_error,
-                  [](SendRequest& r) { r.remote_address = UINT64_MAX - 7; });
+  srd_errors_require_refused(t, Status::remote_access_error,
+                             [](SendRequest& r) { r.rkey.value ^= 0x10; });
+  srd_errors_require_refused(t, Status::remote_access_error, [&](SendRequest& r) {
+    r.remote_address = end - size_of(r.opcode) + 8;
+  });
+  srd_errors_require_refused(t, Status::remote_access_error,
+                             [&](SendRequest& r) { r.remote_address = t.b.memory.address() - 8; });
+  srd_errors_require_refused(t, Status::remote_access_error,
+                             [](SendRequest& r) { r.remote_address = UINT64_MAX - 7; });
   const Buffer none(t.b.side.pd, 16'384, Access::local_write);
-  require_refused(t, Status::remote_access_error, [&](SendRequest& r) {
+  srd_errors_require_refused(t, Status::remote_access_error, [&](SendRequest& r) {
     r.remote_address = none.address();
     r.rkey = none.region.rkey();
   });
   const ProtectionDomain domain = *t.b.side.device.protection_domain();
   const Buffer foreign(domain, 16'384, Access::all);
-  require_refused(t, Status::remote_access_error, [&](SendRequest& r) {
+  srd_errors_require_refused(t, Status::remote_access_error, [&](SendRequest& r) {
     r.remote_address = foreign.address();
     r.rkey = foreign.region.rkey();
   });
@@ -88,15 +91,16 @@ WEFT_ON_SRD_WIRES(remote_access, "SRD: an access that the peer does not allow fa
 
 void wrong_requests(Wire wire) {
   Two t(wire);
-  require_refused(t, Status::remote_invalid_request,
-                  [](SendRequest& r) { r.remote_qpn.value ^= 1; });  // no such queue pair
+  srd_errors_require_refused(t, Status::remote_invalid_request, [](SendRequest& r) {
+    r.remote_qpn.value ^= 1;
+  });  // no such queue pair
   const Sge word = t.a.memory.sge(0, 8);
   for (const Opcode opcode : {Opcode::compare_swap, Opcode::fetch_add})
     require_error(t, t.request(opcode, 2, {&word, 1}, 4), Status::remote_invalid_request);
 }
 WEFT_ON_SRD_WIRES(wrong_requests, "SRD: a request that makes no sense to the peer fails alone")
 
-void local_errors(Wire wire) {
+void srd_errors_local_errors(Wire wire) {
   Two t(wire);
   const Sge bad{t.a.memory.at(), 8, LKey{t.a.memory.region.lkey().value + 1}};
   for (const Opcode opcode : {Opcode::write, Opcode::read, Opcode::fetch_add, Opcode::write_add})
@@ -147,7 +151,7 @@ void not_ready(Wire wire) {
 }
 WEFT_ON_SRD_WIRES(not_ready, "SRD: a SEND waits for its receive and holds up nothing else")
 
-void exactly_once(Wire wire) {
+void srd_errors_exactly_once(Wire wire) {
   const uint64_t seed = test_seed("srd_errors_test");
   Random random(seed);
   Two t(wire);
@@ -155,7 +159,7 @@ void exactly_once(Wire wire) {
   std::set<uint64_t> bad;
   constexpr uint64_t kRequests = 120;  // no more than the send queue holds
   for (uint64_t i = 0; i < kRequests; ++i) {
-    const Opcode opcode = kRemote[random.below(4)];
+    const Opcode opcode = kSrdErrorsRemote[random.below(4)];
     SendRequest r = t.request(opcode, i, {size_of(opcode) == 8 ? &word : &out, 1}, 0);
     if (random.one_in(5)) bad.insert(i), r.rkey.value ^= 1;
     REQUIRE(t.a.qp.post_send(r));
@@ -190,7 +194,7 @@ std::set<Status> ask_who_is_gone(Wire wire) {
 }
 
 // Another test's process may take the address that is free then, and answer there.
-void peer_gone(Wire wire) {
+void srd_errors_peer_gone(Wire wire) {
   std::set<Status> ends;
   for (int i = 0; i < 5 && !ends.contains(Status::retry_exceeded); ++i)
     ends = ask_who_is_gone(wire);

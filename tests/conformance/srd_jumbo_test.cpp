@@ -45,7 +45,7 @@ TEST_CASE("SRD: each side of a conversation cuts its messages as it likes") {
   exchange(back, kBytes);
 }
 
-void refused(const std::string& spec, const std::string& word) {
+void srd_jumbo_refused(const std::string& spec, const std::string& word) {
   const Result<Device> device = Device::open(spec);
   REQUIRE(!device);
   CHECK(device.error().code == Code::invalid_argument);
@@ -53,10 +53,10 @@ void refused(const std::string& spec, const std::string& word) {
 }
 
 TEST_CASE("udp.mtu that cannot be is refused, and says what can") {
-  refused("roce+udp:lo,udp.mtu=3000", "2048");
-  refused("roce+udp:lo,udp.mtu=8192", "4096");
-  refused("srd+udp:lo,udp.mtu=255", "256..65000");
-  refused("srd+udp:lo,udp.mtu=70000", "256..65000");
+  srd_jumbo_refused("roce+udp:lo,udp.mtu=3000", "2048");
+  srd_jumbo_refused("roce+udp:lo,udp.mtu=8192", "4096");
+  srd_jumbo_refused("srd+udp:lo,udp.mtu=255", "256..65000");
+  srd_jumbo_refused("srd+udp:lo,udp.mtu=70000", "256..65000");
   const Result<Device> less = Device::open("roce+udp:lo,udp.mtu=512");
   REQUIRE(less);
   CHECK(less->attributes().active_mtu == 512);

@@ -149,7 +149,7 @@ WEFT_ON_WIRE(one_to_many, "SRD: one queue pair reaches many", srd_udp_lossy)
 WEFT_ON_WIRE(one_to_many, "SRD: one queue pair reaches many", srd_shm_lossy)
 
 // The target's thread makes the progress; its application sleeps.
-void sleeping_target(Wire wire) {
+void srd_sleeping_target(Wire wire) {
   Two t(wire);
   const Sge out = t.a.memory.sge(0, 100'000);
   fill(t.a.memory.bytes(0, 100'000), 3);

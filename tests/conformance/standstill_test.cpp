@@ -14,8 +14,8 @@ constexpr int kPatient = 18;    // 1.07 s, eight times
 constexpr int kImpatient = 13;  // 34 ms, eight times: 1.1 s at most
 constexpr int kDozing = 16;     // 268 ms, eight times: less than the long stop
 
-std::string at(int port) { return "127.0.0.1:" + std::to_string(port); }
-void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+std::string standstill_at(int port) { return "127.0.0.1:" + std::to_string(port); }
+void standstill_sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 // Stops it, and says how it went.
 Report end_of(PeerProcess& client) {
@@ -28,8 +28,8 @@ Report end_of(PeerProcess& client) {
 // Rounds that a connection makes from now on until it has ended well.
 void check_fresh(const std::string& device, PeerProcess& server) {
   PeerProcess fresh(device, 1);
-  fresh.go(0, at(server.ports[0]));
-  sleep_ms(50);
+  fresh.go(0, standstill_at(server.ports[0]));
+  standstill_sleep_ms(50);
   const Report r = end_of(fresh);
   CHECK(r.status == "success");
   CHECK(r.rounds > 0);
@@ -39,15 +39,15 @@ void check_fresh(const std::string& device, PeerProcess& server) {
 void short_stops(Wire wire) {
   const std::string device = device_string(wire);
   PeerProcess server(device, 1), client(device, 1);
-  client.go(0, at(server.ports[0]), 2, kPatient);
+  client.go(0, standstill_at(server.ports[0]), 2, kPatient);
   for (int i = 0; i < 4; ++i) {
     PeerProcess& stopped = i % 2 == 0 ? server : client;
-    sleep_ms(50);
+    standstill_sleep_ms(50);
     stopped.pause();
-    sleep_ms(300);
+    standstill_sleep_ms(300);
     stopped.resume();
   }
-  sleep_ms(2500);  // the longest wait that two lost transmissions make
+  standstill_sleep_ms(2500);  // the longest wait that two lost transmissions make
   const Report r = end_of(client);
   CHECK(r.status == "success");
   CHECK(r.rounds > 0);
@@ -62,20 +62,20 @@ void long_stop(Wire wire) {
   const std::string device = device_string(wire);
   PeerProcess server(device, 1), other(device, 1);
   PeerProcess patient(device, 1), impatient(device, 1), sleeper(device, 1);
-  patient.go(0, at(server.ports[0]), 1, kPatient);
-  impatient.go(0, at(server.ports[0]), 1, kImpatient);
-  sleeper.go(0, at(other.ports[0]), 1, kDozing);
-  sleep_ms(100);
+  patient.go(0, standstill_at(server.ports[0]), 1, kPatient);
+  impatient.go(0, standstill_at(server.ports[0]), 1, kImpatient);
+  sleeper.go(0, standstill_at(other.ports[0]), 1, kDozing);
+  standstill_sleep_ms(100);
   server.pause();
   sleeper.pause();
-  sleep_ms(5000);
+  standstill_sleep_ms(5000);
   // It has timed out, and reports that once.
   const Report given_up = impatient.report(0);
   CHECK(given_up.status == "retry_exceeded");
   CHECK(given_up.last_ms < 5000);
   server.resume();
   sleeper.resume();
-  sleep_ms(2500);
+  standstill_sleep_ms(2500);
   const Report went_on = end_of(patient);
   CHECK(went_on.status == "success");
   CHECK(went_on.last_ms < 10'000);

@@ -38,11 +38,12 @@ void transfer(Endpoint& from, const QueuePair& a, Endpoint& to, uint32_t bytes) 
   CHECK(source == target);
 }
 
-struct Connected {
+struct TelemetryConnected {
   Endpoint from, to;
   QueuePair a = from.queue_pair(), b = to.queue_pair();
 
-  Connected(const char* first, const char* second) : from{.spec = first}, to{.spec = second} {
+  TelemetryConnected(const char* first, const char* second)
+      : from{.spec = first}, to{.spec = second} {
     Listener listener = *Listener::listen("127.0.0.1:0");
     Result<Connection> ra = kNone, rb = kNone;
     connect_both(listener, a, b, {}, {}, ra, rb);
@@ -52,7 +53,7 @@ struct Connected {
 };
 
 TEST_CASE("telemetry is agreed when both devices have it") {
-  Connected c("roce+udp:lo,cc=hpcc", "roce+udp:lo,telemetry=1");
+  TelemetryConnected c("roce+udp:lo,cc=hpcc", "roce+udp:lo,telemetry=1");
   CHECK(c.from.device.attributes().telemetry);
   CHECK(c.to.device.attributes().telemetry);
   CHECK(c.a.query().telemetry == true);
@@ -66,7 +67,7 @@ TEST_CASE("telemetry is agreed when both devices have it") {
 
 void agreed_on(Wire wire) {
   const std::string spec = device_string(wire);
-  Connected c((spec + ",cc=hpcc").c_str(), (spec + ",telemetry=1").c_str());
+  TelemetryConnected c((spec + ",cc=hpcc").c_str(), (spec + ",telemetry=1").c_str());
   CHECK(c.a.query().telemetry == true);
   transfer(c.from, c.a, c.to, 100'000);
   // No frame was refused for its port or its block, and every answer had one.
@@ -80,8 +81,8 @@ WEFT_ON_WIRE(agreed_on, "frames with telemetry cross", dpdk)
 
 TEST_CASE("telemetry is left out when one device has none") {
   const bool first = GENERATE(false, true);
-  Connected c(first ? "roce+udp:lo,cc=hpcc" : "roce+udp:lo",
-              first ? "roce+udp:lo" : "roce+udp:lo,telemetry=1");
+  TelemetryConnected c(first ? "roce+udp:lo,cc=hpcc" : "roce+udp:lo",
+                       first ? "roce+udp:lo" : "roce+udp:lo,telemetry=1");
   CHECK_FALSE(c.a.query().telemetry.has_value());
   transfer(c.from, c.a, c.to, 100'000);
   CHECK(counter(c.to.device, "udp_rx_telemetry_frames") == 0);
@@ -112,8 +113,8 @@ TEST_CASE("telemetry=0 leaves a controller with its own queue, on every port") {
                "roce+shm:telemetry_test,cc=hpcc");
   INFO(spec);
   const std::string with = spec;
-  Connected c(spec, with.find("shm") != std::string::npos ? "roce+shm:telemetry_test"
-                                                          : "roce+udp:lo,telemetry=1");
+  TelemetryConnected c(spec, with.find("shm") != std::string::npos ? "roce+shm:telemetry_test"
+                                                                   : "roce+udp:lo,telemetry=1");
   CHECK_FALSE(c.from.device.attributes().telemetry);
   CHECK_FALSE(c.a.query().telemetry.has_value());
   transfer(c.from, c.a, c.to, 100'000);

@@ -12,8 +12,8 @@ using namespace weft::test;
 
 namespace {
 
-constexpr size_t kHeader = kNetworkHeaderLength;
-constexpr uint32_t kQKey = 0x1234;
+constexpr size_t kUnreliableHeader = kNetworkHeaderLength;
+constexpr uint32_t kUnreliableQKey = 0x1234;
 
 // a sends, b receives.
 struct Two {
@@ -32,7 +32,7 @@ struct Two {
     QueuePairAttributes init{.state = QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}};
     QueuePairAttributes rtr{.state = QpState::rtr};
     if (ud) {
-      init.qkey = kQKey;
+      init.qkey = kUnreliableQKey;
     } else {
       init.access = Access::all;
       rtr.path = AddressVector{.destination = peer.side.device.attributes().gid};
@@ -49,7 +49,7 @@ struct Two {
     if (a.qp.type() == QpType::ud) {
       r.to = &to_b;
       r.remote_qpn = b.qp.number();
-      r.remote_qkey = kQKey;
+      r.remote_qkey = kUnreliableQKey;
     }
     return r;
   }
@@ -62,7 +62,7 @@ void datagrams(Wire wire) {
   for (const uint32_t size : {0u, 1u, 255u, 256u, 1000u, mtu}) {
     INFO(size);
     fill(t.a.memory.bytes(0, size), size + 1);
-    t.b.expect(3, 0, kHeader + size);
+    t.b.expect(3, 0, kUnreliableHeader + size);
     const Sge out = t.a.memory.sge(0, size);
     SendRequest r = t.request(Opcode::send_with_imm, 5, {&out, 1});
     r.imm = 99;
@@ -72,20 +72,22 @@ void datagrams(Wire wire) {
     REQUIRE(sent.status == Status::success);
     const Completion got = t.wait(t.b);
     REQUIRE(got.status == Status::success);
-    CHECK(got.byte_count == kHeader + size);
+    CHECK(got.byte_count == kUnreliableHeader + size);
     CHECK(got.imm_or_key == 99);
     CHECK(got.source_qp == t.a.qp.number());
-    CHECK(equal(t.a.memory.bytes(0, size), t.b.memory.bytes(kHeader, size)));
-    const std::span<const std::byte, kHeader> header(t.b.memory.at(), kHeader);
+    CHECK(equal(t.a.memory.bytes(0, size), t.b.memory.bytes(kUnreliableHeader, size)));
+    const std::span<const std::byte, kUnreliableHeader> header(t.b.memory.at(), kUnreliableHeader);
     CHECK(sender_of(header).destination == t.a.side.device.attributes().gid);
     // The answer.
     t.a.expect(4, 4096 * 16, 100);
     const AddressHandle back = t.b.side.pd.address_handle(sender_of(header));
     const Sge word = t.b.memory.sge(0, 8);
-    REQUIRE(t.b.qp.post_send(
-        {.sges = {&word, 1}, .to = &back, .remote_qpn = got.source_qp, .remote_qkey = kQKey}));
+    REQUIRE(t.b.qp.post_send({.sges = {&word, 1},
+                              .to = &back,
+                              .remote_qpn = got.source_qp,
+                              .remote_qkey = kUnreliableQKey}));
     (void)t.wait(t.b);
-    CHECK(t.wait(t.a).byte_count == kHeader + 8);
+    CHECK(t.wait(t.a).byte_count == kUnreliableHeader + 8);
   }
 }
 WEFT_ON_EACH_PORT(datagrams, "UD: a datagram of each size, and its answer, roce:C-OPS-84")
@@ -153,7 +155,7 @@ void stream(Wire wire, QpType type, uint32_t length) {
   Two t(wire, type);
   constexpr uint64_t kMessages = 400;
   constexpr size_t kSlots = 64;
-  const size_t header = type == QpType::ud ? kHeader : 0;
+  const size_t header = type == QpType::ud ? kUnreliableHeader : 0;
   const size_t slot = header + length;
   for (uint64_t i = 0; i < kSlots; ++i) t.b.expect(i, i * slot, slot);
   uint64_t arrived = 0;

@@ -203,7 +203,7 @@ void crooked_atomic(Wire wire) {
 }
 WEFT_ON_OUR_PORTS(crooked_atomic, "an atomic in a crooked window is refused (C-NAK-38)")
 
-void refused(Wire wire, WindowType type, Access region, const WindowBind& change) {
+void window_refused(Wire wire, WindowType type, Access region, const WindowBind& change) {
   Windows w(wire, type, region);
   WindowBind bind = w.part(change.access);
   if (change.size != 0) bind.size = change.size;
@@ -213,9 +213,9 @@ void refused(Wire wire, WindowType type, Access region, const WindowBind& change
 
 void bad_bindings(Wire wire) {
   for (const WindowType type : kTypes) {
-    refused(wire, type, Access::all, {.access = Access::remote_read});
-    refused(wire, type, Access::window_bind, {.access = Access::remote_write});
-    refused(wire, type, kShared, {.size = 256 - kFrom + 1, .access = Access::remote_read});
+    window_refused(wire, type, Access::all, {.access = Access::remote_read});
+    window_refused(wire, type, Access::window_bind, {.access = Access::remote_write});
+    window_refused(wire, type, kShared, {.size = 256 - kFrom + 1, .access = Access::remote_read});
   }
   Windows twice(wire, WindowType::two);
   twice.show();
@@ -224,7 +224,7 @@ void bad_bindings(Wire wire) {
 WEFT_ON_SHARED_PORTS(bad_bindings,
                      "an invalid binding completes with an error, in order (C-OPS-88)")
 
-void other_domain(Wire wire) {
+void window_other_domain(Wire wire) {
   for (const WindowType type : kTypes) {
     Windows w(wire, type);
     const Result<ProtectionDomain> domain = w.p.b.device.protection_domain();

@@ -7,12 +7,12 @@
 namespace weft::test {
 namespace {
 
-constexpr uint32_t kSlot = 8192;
+constexpr uint32_t kXrcSlot = 8192;
 
 // A shared receive queue of an XRC domain, with completions and memory of its own.
 struct Queue {
   Queue(const Side& side, const XrcDomain& xrc, uint32_t receives)
-      : cq(*side.queue({.capacity = 256})), memory(side, receives * kSlot) {
+      : cq(*side.queue({.capacity = 256})), memory(side, receives * kXrcSlot) {
     Result<SharedReceiveQueue> made = side.pd.shared_receive_queue(
         {.max_recv_wr = receives, .engine = side.engine, .xrc_domain = xrc, .cq = cq});
     if (!made) FAIL(made.error().message);
@@ -20,7 +20,7 @@ struct Queue {
     for (uint64_t id = 0; id < receives; ++id) post(id);
   }
   void post(uint64_t id) {
-    const Sge sge = memory.sge(id * kSlot, kSlot);
+    const Sge sge = memory.sge(id * kXrcSlot, kXrcSlot);
     REQUIRE(srq.post_recv({.id = id, .sges = {&sge, 1}}));
   }
   std::vector<Completion> poll() {
@@ -86,7 +86,7 @@ void streams(Wire wire) {
   std::vector<std::unique_ptr<Queue>> queues;
   for (uint32_t i = 0; i < kQueues; ++i)
     queues.push_back(std::make_unique<Queue>(w.b, w.xrc, 4 + i));
-  Buffer source(w.a, kConnections * 16 * kSlot);
+  Buffer source(w.a, kConnections * 16 * kXrcSlot);
   fill(source.bytes(), 1);
   Random random(5);
   uint32_t sent[kConnections] = {}, done[kConnections] = {}, got = 0;
@@ -96,9 +96,10 @@ void streams(Wire wire) {
     for (uint32_t i = 0; i < kConnections; ++i) {
       if (sent[i] == kEach || sent[i] - done[i] == 16) continue;
       const uint32_t q = random.below(kQueues);
-      const Label label{i, q, numbers[i][q]++,
-                        random.one_in(3) ? 16 + random.below(kSlot - 16) : 16 + random.below(64)};
-      const size_t at = (i * 16 + sent[i]++ % 16) * kSlot;
+      const Label label{
+          i, q, numbers[i][q]++,
+          random.one_in(3) ? 16 + random.below(kXrcSlot - 16) : 16 + random.below(64)};
+      const size_t at = (i * 16 + sent[i]++ % 16) * kXrcSlot;
       std::memcpy(source.at(at), &label, sizeof label);
       const Sge sge = source.sge(at, label.length);
       SendRequest r{.id = i, .opcode = Opcode::send_with_imm, .imm = q, .sges = {&sge, 1}};
@@ -115,7 +116,7 @@ void streams(Wire wire) {
       for (const Completion& c : queues[q]->poll()) {
         REQUIRE(c.status == Status::success);
         Label label;
-        std::memcpy(&label, queues[q]->memory.at(c.id * kSlot), sizeof label);
+        std::memcpy(&label, queues[q]->memory.at(c.id * kXrcSlot), sizeof label);
         REQUIRE(label.queue == q);
         REQUIRE(c.imm_or_key == q);
         REQUIRE(label.connection < kConnections);
@@ -173,7 +174,7 @@ void operations(Wire wire) {
 }
 WEFT_ON_EACH_WIRE(operations, "XRC: WRITE, READ and atomics (C-OPS-93)")
 
-void refusals(Wire wire) {
+void xrc_refusals(Wire wire) {
   const int kind = GENERATE(0, 1, 2);
   World w(wire, 1);
   if (!w.xrc) return;

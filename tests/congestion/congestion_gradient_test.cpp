@@ -6,7 +6,7 @@
 namespace weft::congestion {
 namespace {
 
-const Conditions kNetwork{.line = Rate::from_gbps(100), .rtt = Duration::from_ns(12240)};
+const Conditions kGradientNetwork{.line = Rate::from_gbps(100), .rtt = Duration::from_ns(12240)};
 
 Ack rtt_ack(uint64_t acked, uint64_t sent, int64_t rtt_us) {
   Ack ack;
@@ -17,7 +17,7 @@ Ack rtt_ack(uint64_t acked, uint64_t sent, int64_t rtt_us) {
 }
 
 TEST_CASE("timely: once per RTT, by the gradient between T_low and T_high") {
-  const Preset preset = *make_preset("timely", kNetwork);
+  const Preset preset = *make_preset("timely", kGradientNetwork);
   Controller c;
   c.start(preset);
   c.on_ack(preset, rtt_ack(1000, 100'000, 100));
@@ -34,7 +34,7 @@ TEST_CASE("timely: once per RTT, by the gradient between T_low and T_high") {
 }
 
 TEST_CASE("timely: below T_low it adds, five times as much after five times") {
-  const Preset preset = *make_preset("timely", kNetwork);
+  const Preset preset = *make_preset("timely", kGradientNetwork);
   Controller c;
   c.start(preset);
   c.on_ack(preset, rtt_ack(1, 10, 100));
@@ -57,7 +57,7 @@ Ack mark_ack(uint64_t acked, uint64_t sent, bool marked) {
 }
 
 TEST_CASE("dctcp: one cut per window by alpha / 2, then an increase per window") {
-  const Preset preset = *make_preset("dctcp", kNetwork);
+  const Preset preset = *make_preset("dctcp", kGradientNetwork);
   Controller c;
   c.start(preset);
   // The first acknowledgement opens a window of 10 packets (and adds, at line rate).

@@ -6,7 +6,7 @@
 namespace weft::congestion {
 namespace {
 
-const Conditions kNetwork{.line = Rate::from_gbps(100), .rtt = Duration::from_ns(10'000)};
+const Conditions kHpccNetwork{.line = Rate::from_gbps(100), .rtt = Duration::from_ns(10'000)};
 
 Ack ack_of(uint64_t acked, uint64_t sent, std::span<const IntHop> hops) {
   Ack ack;
@@ -17,7 +17,7 @@ Ack ack_of(uint64_t acked, uint64_t sent, std::span<const IntHop> hops) {
 }
 
 TEST_CASE("hpcc: the first acknowledgement is only stored; then U is an average over T") {
-  const Preset preset = *make_preset("hpcc", kNetwork);
+  const Preset preset = *make_preset("hpcc", kHpccNetwork);
   Controller c;
   c.start(preset);
   IntHop hop{100'000, 1000, 0, 50'000};
@@ -33,7 +33,7 @@ TEST_CASE("hpcc: the first acknowledgement is only stored; then U is an average 
 }
 
 TEST_CASE("hpcc: many acknowledgements of one RTT react against one reference") {
-  const Preset preset = *make_preset("hpcc", kNetwork);
+  const Preset preset = *make_preset("hpcc", kHpccNetwork);
   Controller c;
   c.start(preset);
   IntHop hop{100'000, 0, 0, 125'000};
@@ -54,8 +54,8 @@ TEST_CASE("hpcc: many acknowledgements of one RTT react against one reference") 
 
 TEST_CASE("hpcc: max_stage 0 always multiplies, 5 adds five times first") {
   const Setting five[] = {{"max_stage", 5}};
-  const Preset erratum = *make_preset("hpcc", kNetwork);
-  const Preset printed = *make_preset("hpcc", kNetwork, five);
+  const Preset erratum = *make_preset("hpcc", kHpccNetwork);
+  const Preset printed = *make_preset("hpcc", kHpccNetwork, five);
   // Half full from the start, and a reference that moves with every acknowledgement.
   const auto run = [](const Preset& preset, uint32_t acks) {
     Controller c;
@@ -77,7 +77,7 @@ TEST_CASE("hpcc: max_stage 0 always multiplies, 5 adds five times first") {
 }
 
 TEST_CASE("hpcc: an invalid record is ignored, one of another path is only stored") {
-  const Preset preset = *make_preset("hpcc", kNetwork);
+  const Preset preset = *make_preset("hpcc", kHpccNetwork);
   Controller c;
   c.start(preset);
   const auto tell = [&](IntHop hop, uint16_t path = 0, size_t hops = 1) {
@@ -99,7 +99,7 @@ TEST_CASE("hpcc: an invalid record is ignored, one of another path is only store
 }
 
 TEST_CASE("hpcc: the fullest of five hops counts; a path of another length starts over") {
-  const Preset preset = *make_preset("hpcc", kNetwork);
+  const Preset preset = *make_preset("hpcc", kHpccNetwork);
   Controller c;
   c.start(preset);
   IntHop hops[5] = {};

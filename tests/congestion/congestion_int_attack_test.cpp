@@ -13,7 +13,7 @@
 namespace weft::congestion {
 namespace {
 
-const Conditions kNetwork = {
+const Conditions kIntAttackNetwork = {
     .line = Rate::from_gbps(100), .rtt = Duration::from_us(10), .network = {}};
 constexpr int64_t kRttNs = 10'000;
 
@@ -31,7 +31,7 @@ struct Victim {
   IntHop hops[kMaxHops + 4];
   bool sane = true;
 
-  explicit Victim(const char* name) : preset(*make_preset(name, kNetwork)) {
+  explicit Victim(const char* name) : preset(*make_preset(name, kIntAttackNetwork)) {
     controller.start(preset);
     ack.packet_bytes = ack.newly_acked = 1024;
   }

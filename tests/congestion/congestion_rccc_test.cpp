@@ -7,7 +7,7 @@
 namespace weft::congestion {
 namespace {
 
-Preset preset_of(const char* name) {
+Preset rccc_preset(const char* name) {
   const Result<Preset> preset =
       make_preset(name, {.line = Rate::from_gbps(100), .rtt = Duration{14'022'720}, .network = {}});
   REQUIRE(preset);
@@ -17,7 +17,7 @@ Preset preset_of(const char* name) {
 TEST_CASE("a credited sender begins with 1.5 BDP and loses the rest at the receiver's first word") {
   for (const char* name : {"rccc", "nscc+rccc"}) {
     INFO(name);
-    const Preset preset = preset_of(name);
+    const Preset preset = rccc_preset(name);
     Controller sender;
     sender.start(preset);
     CHECK(sender.credit(preset) == 262'926);
@@ -37,7 +37,7 @@ TEST_CASE("a credited sender begins with 1.5 BDP and loses the rest at the recei
 }
 
 TEST_CASE("an RTO does not end speculation, a NAK and a grant do") {
-  const Preset preset = preset_of("rccc");
+  const Preset preset = rccc_preset("rccc");
   Controller sender;
   sender.start(preset);
   sender.on_loss(preset, {.now = Instant{1}, .bytes = 4150, .reason = Loss::Reason::timeout});
@@ -50,14 +50,14 @@ TEST_CASE("an RTO does not end speculation, a NAK and a grant do") {
 }
 
 TEST_CASE("other controllers need no credit") {
-  const Preset preset = preset_of("nscc");
+  const Preset preset = rccc_preset("nscc");
   Controller sender;
   sender.start(preset);
   CHECK(sender.credit(preset) == kNoCreditNeeded);
 }
 
 TEST_CASE("grants are round robin over the senders that request credit, up to what they request") {
-  const CreditPacer::Rules rules = credit_rules(preset_of("rccc"));
+  const CreditPacer::Rules rules = credit_rules(rccc_preset("rccc"));
   CHECK(rules.grant_bytes == 16384);
   CreditPacer pacer(rules);
   const uint32_t a = pacer.add();
@@ -88,7 +88,7 @@ TEST_CASE("grants are round robin over the senders that request credit, up to wh
 }
 
 TEST_CASE("idle senders are granted a bounded credit ahead, and those that are done none") {
-  CreditPacer pacer(credit_rules(preset_of("rccc")));
+  CreditPacer pacer(credit_rules(rccc_preset("rccc")));
   const uint32_t idle = pacer.add();
   const uint32_t done = pacer.add();
   pacer.wish(idle, 10);
@@ -111,7 +111,7 @@ TEST_CASE("idle senders are granted a bounded credit ahead, and those that are d
 }
 
 TEST_CASE("recycled sender numbers are reused, and queues do not grow") {
-  CreditPacer pacer(credit_rules(preset_of("rccc")));
+  CreditPacer pacer(credit_rules(rccc_preset("rccc")));
   for (uint32_t round = 0; round < 1000; ++round) {
     const uint32_t sender = pacer.add();
     CHECK(sender < 3);
@@ -130,7 +130,7 @@ TEST_CASE("recycled sender numbers are reused, and queues do not grow") {
 }
 
 TEST_CASE("a stream of more than 2^32 units goes on") {
-  CreditPacer pacer(credit_rules(preset_of("rccc")));
+  CreditPacer pacer(credit_rules(rccc_preset("rccc")));
   const uint32_t sender = pacer.add();
   uint32_t granted = 0;
   for (uint64_t total = 0; total < (uint64_t{3} << 32); total += uint64_t{1} << 29) {
@@ -144,7 +144,7 @@ TEST_CASE("a stream of more than 2^32 units goes on") {
 }
 
 TEST_CASE("a sender with a packet to retransmit is granted without a request") {
-  CreditPacer pacer(credit_rules(preset_of("rccc")));
+  CreditPacer pacer(credit_rules(rccc_preset("rccc")));
   const uint32_t sender = pacer.add();
   pacer.ask(sender);
   pacer.ask(sender);

@@ -8,7 +8,7 @@
 namespace weft::congestion {
 namespace {
 
-const Conditions kNetwork{.line = Rate::from_gbps(100), .rtt = Duration::from_ns(12240)};
+const Conditions kRegistryNetwork{.line = Rate::from_gbps(100), .rtt = Duration::from_ns(12240)};
 
 TEST_CASE("every controller has a preset with and without a window, and starts at line rate") {
   std::set<std::string_view> names;
@@ -19,7 +19,7 @@ TEST_CASE("every controller has a preset with and without a window, and starts a
     REQUIRE(!kind->parameters.empty());
     CHECK(kind->parameters[kMinRate].name == "min_rate_mbps");
     for (const std::string suffix : {"", "+win"}) {
-      Result<Preset> preset = make_preset(std::string(kind->name) + suffix, kNetwork);
+      Result<Preset> preset = make_preset(std::string(kind->name) + suffix, kRegistryNetwork);
       REQUIRE(preset);
       CHECK(preset->windowed == (kind->windowed || !suffix.empty()));
       Controller controller;
@@ -36,7 +36,7 @@ TEST_CASE("every controller has a preset with and without a window, and starts a
 }
 
 TEST_CASE("the window's base is the network's rate, not the flow's") {
-  Conditions slow = kNetwork;
+  Conditions slow = kRegistryNetwork;
   slow.line = Rate::from_gbps(25);
   slow.network = Rate::from_gbps(100);
   Result<Preset> preset = make_preset("none+win", slow);
@@ -48,27 +48,27 @@ TEST_CASE("the window's base is the network's rate, not the flow's") {
 TEST_CASE("the default least rate leaves a slow line something to control") {
   const Conditions slow{.line = Rate{100'000'000}, .rtt = Duration::from_us(100), .network = {}};
   CHECK(make_preset("hpcc", slow)->min_rate == 10e6);
-  CHECK(make_preset("hpcc", kNetwork)->min_rate == 1e9);
+  CHECK(make_preset("hpcc", kRegistryNetwork)->min_rate == 1e9);
   const Setting least[] = {{"min_rate_mbps", 50}};
   CHECK(make_preset("hpcc", slow, least)->min_rate == 50e6);
 }
 
 TEST_CASE("settings replace defaults; bad ones say what is valid") {
   const Setting eta[] = {{"eta", 0.99}};
-  Result<Preset> preset = make_preset("hpcc", kNetwork, eta);
+  Result<Preset> preset = make_preset("hpcc", kRegistryNetwork, eta);
   REQUIRE(preset);
   CHECK((*preset)[1] == 0.99);
 
   const Setting unknown[] = {{"etta", 0.99}};
-  Result<Preset> bad = make_preset("hpcc", kNetwork, unknown);
+  Result<Preset> bad = make_preset("hpcc", kRegistryNetwork, unknown);
   REQUIRE(!bad);
   CHECK(bad.error().message.find("'etta'") != std::string::npos);
   CHECK(bad.error().message.find("max_stage") != std::string::npos);
 
   const Setting negative[] = {{"eta", -1}};
-  CHECK(!make_preset("hpcc", kNetwork, negative));
+  CHECK(!make_preset("hpcc", kRegistryNetwork, negative));
 
-  Result<Preset> nobody = make_preset("dcqcn", kNetwork);
+  Result<Preset> nobody = make_preset("dcqcn", kRegistryNetwork);
   REQUIRE(!nobody);
   CHECK(nobody.error().message.find("dcqcn-paper") != std::string::npos);
   CHECK(!make_preset("hpcc", {}));
@@ -97,7 +97,7 @@ TEST_CASE("a user's controller goes by its name, within the bounds of its preset
   CHECK(kinds().size() == before + 1);
   CHECK(!add_controller(kOwn));
   const Setting settings[] = {{"nothing", 7}};
-  const Result<Preset> preset = make_preset("own-halver+win", kNetwork, settings);
+  const Result<Preset> preset = make_preset("own-halver+win", kRegistryNetwork, settings);
   REQUIRE(preset);
   CHECK((*preset)[1] == 7);
   Controller controller;

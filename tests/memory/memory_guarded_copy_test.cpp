@@ -28,8 +28,8 @@ using weft::test::make_file;
 namespace {
 
 // Catch2 puts its own handlers in place for each case: the guard goes over them again.
-struct Pages : weft::test::Pages {
-  explicit Pages(size_t pages, int fd = -1) : weft::test::Pages(pages, fd) {
+struct CopyPages : weft::test::Pages {
+  explicit CopyPages(size_t pages, int fd = -1) : weft::test::Pages(pages, fd) {
     install_fault_guard();
   }
 };
@@ -85,7 +85,7 @@ TEST_CASE("a fault gives false, wherever in the range the bad page is") {
   const std::vector<std::byte> source = pattern(8 * kPage);
   for (const int protection : {PROT_NONE, PROT_READ}) {
     for (size_t bad = 0; bad < 8; ++bad) {
-      const Pages pages(8);
+      const CopyPages pages(8);
       pages.protect(bad, protection);
       CHECK_FALSE(copy_in(pages.at, source.data(), pages.size));
       for (size_t page = 0; page < bad; ++page)
@@ -98,7 +98,7 @@ TEST_CASE("a fault gives false, wherever in the range the bad page is") {
 
 TEST_CASE("a fault at the first byte after the good ones, for every size and distance") {
   const std::vector<std::byte> source = pattern(kPage);
-  const Pages pages(2);
+  const CopyPages pages(2);
   pages.protect(1, PROT_NONE);
   size_t wrong = 0;
   for (size_t size = 1; size <= 300; ++size)
@@ -112,7 +112,7 @@ TEST_CASE("a fault at the first byte after the good ones, for every size and dis
 }
 
 TEST_CASE("an unmapped page gives false") {
-  Pages pages(1);
+  CopyPages pages(1);
   std::byte word[8] = {};
   uint64_t original = 0;
   pages.unmap(0);
@@ -124,7 +124,7 @@ TEST_CASE("an unmapped page gives false") {
 
 TEST_CASE("a file that was truncated after it was mapped gives false, then works when it is back") {
   const int fd = make_file(4 * kPage);
-  const Pages pages(4, fd);
+  const CopyPages pages(4, fd);
   const std::vector<std::byte> source = pattern(4 * kPage);
   CHECK(copy_in(pages.at, source.data(), pages.size));
   REQUIRE(ftruncate(fd, static_cast<off_t>(2 * kPage)) == 0);
@@ -141,7 +141,7 @@ TEST_CASE("a file that was truncated after it was mapped gives false, then works
 }
 
 TEST_CASE("atomics are executed and need write permission") {
-  const Pages pages(1);
+  const CopyPages pages(1);
   auto* word = reinterpret_cast<uint64_t*>(pages.at);
   uint64_t original = 99;
   CHECK(fetch_add(pages.at, 5, &original));
@@ -161,7 +161,7 @@ TEST_CASE("atomics are executed and need write permission") {
 }
 
 TEST_CASE("atomics of several threads add up") {
-  const Pages pages(1);
+  const CopyPages pages(1);
   constexpr int kThreads = 4, kRounds = 10'000;
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i)
@@ -183,7 +183,7 @@ TEST_CASE("atomics of several threads add up") {
 }
 
 TEST_CASE("run_guarded tells a fault from a return, and nests") {
-  const Pages pages(2);
+  const CopyPages pages(2);
   pages.protect(1, PROT_NONE);
   struct Job {
     volatile std::byte* at;
@@ -216,7 +216,7 @@ TEST_CASE("run_guarded tells a fault from a return, and nests") {
 }
 
 TEST_CASE("many threads fault at the same time and each call returns its own result") {
-  const Pages pages(2);
+  const CopyPages pages(2);
   pages.protect(1, PROT_NONE);
   std::atomic<int> wrong = 0;
   std::vector<std::thread> threads;
@@ -241,7 +241,7 @@ TEST_CASE("a reader that spins on the last byte, word or tail sees all bytes bef
   };
   for (const Shape shape : {Shape{64, 0}, Shape{4096, 0}, Shape{61, 3}, Shape{1000, 5}, Shape{7, 0},
                             Shape{3000, 8}, Shape{14, 1}, Shape{136, 60}}) {
-    const Pages pages(3);
+    const CopyPages pages(3);
     std::byte* at = pages.at + shape.shift;
     std::atomic<int> done_round = 0;
     int torn = 0;
@@ -272,7 +272,7 @@ TEST_CASE("a reader that spins on the last byte, word or tail sees all bytes bef
 }
 
 TEST_CASE("an aligned word is never torn, in either direction") {
-  const Pages pages(1);
+  const CopyPages pages(1);
   auto* word = reinterpret_cast<uint64_t*>(pages.at + 64 + 24);
   std::atomic<bool> stop = false;
   std::atomic<int> torn = 0;
@@ -298,7 +298,7 @@ TEST_CASE("an aligned word is never torn, in either direction") {
 }
 
 TEST_CASE("works on a thread whose alternate stack is small or absent") {
-  const Pages pages(1);
+  const CopyPages pages(1);
   pages.protect(0, PROT_NONE);
   std::vector<char> stack(static_cast<size_t>(SIGSTKSZ) + 65536);
   std::thread([&] {
@@ -316,7 +316,7 @@ TEST_CASE("works on a thread whose alternate stack is small or absent") {
 }
 
 TEST_CASE("the floating point mode survives a fault") {
-  const Pages pages(1);
+  const CopyPages pages(1);
   pages.protect(0, PROT_NONE);
 #if defined(__x86_64__) && !defined(WEFT_PORTABLE_GUARD)
   const unsigned before = __builtin_ia32_stmxcsr();

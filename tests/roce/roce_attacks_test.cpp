@@ -15,7 +15,7 @@ namespace {
 
 using transport::Count;
 
-constexpr uint32_t kPsns = 1u << 24;
+constexpr uint32_t kAllPsns = 1u << 24;
 
 double scale() { return test_scale(); }
 // A sweep visits every `stride`th PSN: 1 unless the tests are scaled down.
@@ -62,7 +62,7 @@ TEST_CASE("all PSNs from a wrong source change nothing, threat:A01 roce:C-AV-97"
       GENERATE(as<uint8_t>{}, wire::kRcSendOnly, wire::kRcWriteOnly, wire::kRcAcknowledge);
   std::vector<std::byte> frame = t.request_frame(path, opcode, Psn{});
   uint64_t sent = 0;
-  for (uint32_t psn = 0; psn < kPsns; psn += stride(), ++sent) {
+  for (uint32_t psn = 0; psn < kAllPsns; psn += stride(), ++sent) {
     set_psn(path, frame, psn);
     give(t.victim(), path, frame, t.world.now());
   }
@@ -81,7 +81,7 @@ TEST_CASE("a queue pair number is not reused early and does not reveal the next 
   transport::CompletionQueue cq(16);
   const transport::QpConfig config{
       .send_cq = &cq, .recv_cq = &cq, .max_send_wr = 1, .max_recv_wr = 1, .max_inline = 0};
-  std::vector<bool> seen(kPsns);
+  std::vector<bool> seen(kAllPsns);
   const auto draws = static_cast<uint64_t>(1e6 * std::min(1.0, scale()));
   uint64_t again = 0, successors = 0;
   uint32_t last = 0;
@@ -113,7 +113,7 @@ TEST_CASE("random PSNs from a spoofed source neither harm nor are amplified, thr
   Instant now = t.world.now();
   uint64_t answers = 0;
   for (uint64_t i = 0; i < packets; ++i) {
-    const auto psn = static_cast<uint32_t>(random.below(kPsns));
+    const auto psn = static_cast<uint32_t>(random.below(kAllPsns));
     if (psn == t.expected()) continue;  // one in 2^24: then it is a packet like any other
     std::vector<std::byte>& frame = frames[random.below(std::size(opcodes))];
     set_psn(path, frame, psn);
@@ -124,7 +124,7 @@ TEST_CASE("random PSNs from a spoofed source neither harm nor are amplified, thr
   CHECK(t.untouched());
   CHECK(t.b.received().empty());
   CHECK(t.b.qp().state == QpState::rts);
-  CHECK(t.expected() == t.a.qp().req.next % kPsns);
+  CHECK(t.expected() == t.a.qp().req.next % kAllPsns);
   // At most one answer in 4 us, far less than one per packet.
   CHECK(static_cast<double>(answers) <= static_cast<double>((now - t.world.now()).us()) / 4 + 1);
 }
@@ -148,7 +148,7 @@ Duration stream_under(uint32_t flood_ns) {
     for (; posted < requests && posted < done + 64; ++posted)
       REQUIRE(t.a.send(t.request(Opcode::write, posted, {&sge, 1})));
     if (flood_ns != 0) {
-      const auto psn = static_cast<uint32_t>(random.below(kPsns));
+      const auto psn = static_cast<uint32_t>(random.below(kAllPsns));
       std::vector<std::byte>& frame = frames[random.below(std::size(frames))];
       set_psn(path, frame, psn);
       if (psn != t.expected()) t.world.inject(t.station_b, path, frame);
@@ -197,10 +197,10 @@ TEST_CASE("responses to PSNs that are not outstanding are dropped, threat:A07 ro
   std::vector<std::byte> frame = forge(path, f);
   // From the window on: half of the space lies ahead of it, half behind.
   uint64_t ahead = 0, behind = 0;
-  for (uint32_t distance = 4; distance < kPsns; distance += stride()) {
-    set_psn(path, frame, (0xFFFFFE + distance) % kPsns);
+  for (uint32_t distance = 4; distance < kAllPsns; distance += stride()) {
+    set_psn(path, frame, (0xFFFFFE + distance) % kAllPsns);
     give(victim, path, frame, p.world.now());
-    ++(distance < kPsns / 2 ? ahead : behind);
+    ++(distance < kAllPsns / 2 ? ahead : behind);
   }
   CHECK(victim.counters()[Count::rx_ghost_ack] == ahead);
   CHECK(victim.counters()[Count::rx_duplicate_acks] == behind);

@@ -10,7 +10,7 @@ namespace {
 
 using transport::Count;
 
-PairOptions uc_options(Psn psn = Psn{0xFFFFFE}, uint32_t mtu = 1024) {
+PairOptions make_uc_options(Psn psn = Psn{0xFFFFFE}, uint32_t mtu = 1024) {
   PairOptions o = options_with(psn, mtu);
   o.qp_a.type = o.qp_b.type = QpType::uc;
   return o;
@@ -19,7 +19,7 @@ PairOptions uc_options(Psn psn = Psn{0xFFFFFE}, uint32_t mtu = 1024) {
 struct UcPair : Pair {
   size_t sent_frames = 0;
 
-  explicit UcPair(const PairOptions& o = uc_options()) : Pair(o) {
+  explicit UcPair(const PairOptions& o = make_uc_options()) : Pair(o) {
     fill(station_a.at(0), 1u << 18, 5);
     station_b.tap().filter = [](const SentFrame&) {
       FAIL("UC answers nothing");
@@ -48,7 +48,7 @@ struct UcPair : Pair {
 
 TEST_CASE("UC: SEND and WRITE of every shape, with and without immediate data") {
   const uint32_t mtu = GENERATE(256u, 1024u, 4096u);
-  UcPair t(uc_options(start_psn(), mtu));
+  UcPair t(make_uc_options(start_psn(), mtu));
   uint64_t id = 0;
   for (const uint32_t size : {0u, 1u, mtu - 1, mtu, mtu + 1, 3 * mtu, 7 * mtu + 13, 100'000u}) {
     INFO(size);
@@ -174,7 +174,7 @@ TEST_CASE("UC: a local error stops the send queue, roce:C-STATE-65") {
 
 TEST_CASE("UC: valid orders of packets, roce:C-OPS-69") {
   // After a message has begun with `first`, `second` arrives with the next PSN.
-  Dialogue d(uc_options());
+  Dialogue d(make_uc_options());
   const std::vector<std::byte> full(1024, std::byte{1});
   for (uint8_t first = 0x20; first <= 0x2B; ++first) {
     for (uint8_t second = 0x20; second <= 0x2B; ++second) {
@@ -218,7 +218,7 @@ TEST_CASE("UC: under loss a message arrives whole, in order, once") {
   INFO("seed " << seed << ": ./sim_uc_test --rng-seed as printed above replays it");
   constexpr uint32_t kSlot = 8192;
   constexpr uint64_t kMessages = 60;
-  PairOptions o = uc_options(Psn{0xFFFFF0}, 256);
+  PairOptions o = make_uc_options(Psn{0xFFFFF0}, 256);
   o.seed = seed;
   UcPair t(o);
   uint64_t x = seed;

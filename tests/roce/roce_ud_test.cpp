@@ -9,7 +9,7 @@ namespace {
 
 using transport::Count;
 
-constexpr uint32_t kHeader = kNetworkHeaderLength;
+constexpr uint32_t kUdHeader = kNetworkHeaderLength;
 
 transport::QpConfig ud() {
   transport::QpConfig config;
@@ -63,7 +63,7 @@ TEST_CASE("a datagram arrives whole, behind its network header, roce:C-OPS-84") 
     fill(t.station_a.at(0), size, size + 1);
     // Header and payload are cut anywhere.
     const Sge parts[] = {t.station_b.sge(0, 13), t.station_b.sge(13, 0),
-                         t.station_b.sge(13, kHeader + mtu)};
+                         t.station_b.sge(13, kUdHeader + mtu)};
     REQUIRE(t.b.recv({.id = 9, .sges = parts}));
     const Sge out[] = {t.station_a.sge(0, size / 3), t.station_a.sge(size / 3, size - size / 3)};
     SendRequest r = t.datagram(5, out, Opcode::send_with_imm);
@@ -76,14 +76,14 @@ TEST_CASE("a datagram arrives whole, behind its network header, roce:C-OPS-84") 
     const Completion got = t.b.only_received();
     REQUIRE(got.status == Status::success);
     CHECK(got.id == 9);
-    CHECK(got.byte_count == kHeader + size);
+    CHECK(got.byte_count == kUdHeader + size);
     CHECK(got.type == WorkType::recv_with_imm);
     CHECK(got.imm_or_key == 0x01020304);
     CHECK(got.source_qp == t.a.qp().number);
     CHECK(has(got.flags, CompletionFlags::grh | CompletionFlags::with_imm));
-    CHECK(std::memcmp(t.station_a.at(0), t.station_b.at(kHeader), size) == 0);
+    CHECK(std::memcmp(t.station_a.at(0), t.station_b.at(kUdHeader), size) == 0);
     const AddressVector sender =
-        sender_of(std::span<const std::byte, kHeader>(t.station_b.at(0), kHeader));
+        sender_of(std::span<const std::byte, kUdHeader>(t.station_b.at(0), kUdHeader));
     CHECK(sender.destination == t.station_a.address());
     CHECK(sender.traffic_class == 0x48);
     if (!ipv4) continue;
@@ -131,9 +131,9 @@ TEST_CASE("one queue pair sends to many, and each gets the source to reply to") 
     const Completion got = leaves[i]->only_received();
     REQUIRE(got.status == Status::success);
     uint32_t word = 0;
-    std::memcpy(&word, leaves[i]->station().at(kHeader), 4);
+    std::memcpy(&word, leaves[i]->station().at(kUdHeader), 4);
     CHECK(word == i);
-    const std::span<const std::byte, kHeader> header(leaves[i]->station().at(0), kHeader);
+    const std::span<const std::byte, kUdHeader> header(leaves[i]->station().at(0), kUdHeader);
     say(*leaves[i], 1000 + i, sender_of(header), got.source_qp);
   }
   REQUIRE(world.run());
@@ -148,7 +148,7 @@ TEST_CASE("an undeliverable datagram is dropped and counted, roce:C-OPS-85") {
   REQUIRE(t.world.run());
   CHECK(t.dropped(Count::rx_no_receive) == 1);
 
-  t.expect(7, 0, kHeader + 99);
+  t.expect(7, 0, kUdHeader + 99);
   t.send(2, 100);
   REQUIRE(t.world.run());
   CHECK(t.dropped(Count::rx_too_long) == 1);
@@ -173,7 +173,7 @@ TEST_CASE("an undeliverable datagram is dropped and counted, roce:C-OPS-85") {
   REQUIRE(t.world.run());
   const Completion got = t.b.only_received();
   CHECK(got.id == 7);
-  CHECK(got.byte_count == kHeader + 99);
+  CHECK(got.byte_count == kUdHeader + 99);
 }
 
 TEST_CASE("the high bit of a request's Q_Key selects that of the queue pair, roce:C-OPS-85") {

@@ -8,15 +8,15 @@ namespace weft::test {
 namespace {
 
 using transport::Count;
-using Pool = transport::SharedReceives;
+using XrcPool = transport::SharedReceives;
 
-constexpr uint32_t kXrc = 7, kOtherXrc = 8;
+constexpr uint32_t kXrcDomain = 7, kOtherXrc = 8;
 
 // An initiator and a target, and queues with completions of their own.
 struct Xrc {
   struct Queue {
     transport::CompletionQueue cq{256};
-    std::unique_ptr<Pool> pool;
+    std::unique_ptr<XrcPool> pool;
   };
 
   World world;
@@ -27,7 +27,7 @@ struct Xrc {
 
   explicit Xrc(const ConnectOptions& options = {})
       : a(station_a, {.type = QpType::xrc_initiator}),
-        b(station_b, {.type = QpType::xrc_target, .xrc_domain = kXrc}) {
+        b(station_b, {.type = QpType::xrc_target, .xrc_domain = kXrcDomain}) {
     world.cable(station_a, station_b);
     world.connect(a, b, options);
   }
@@ -35,7 +35,7 @@ struct Xrc {
     for (size_t i = 0; i < queues.size(); ++i) drop(i);
   }
 
-  uint32_t add_queue(uint32_t xrc = kXrc, uint32_t domain = Station::kDomain) {
+  uint32_t add_queue(uint32_t xrc = kXrcDomain, uint32_t domain = Station::kDomain) {
     queues.push_back(std::make_unique<Queue>());
     Queue& queue = *queues.back();
     queue.pool = std::move(*engine().create_shared_receives(
@@ -188,7 +188,7 @@ TEST_CASE("a number that is no SRQ of the domain is rejected, roce:C-NAK-43") {
 TEST_CASE("memory is that of the queue's protection domain, threat:A05") {
   constexpr uint32_t kStrange = 55;
   Xrc t;
-  const uint32_t ours = t.add_queue(), strange = t.add_queue(kXrc, kStrange);
+  const uint32_t ours = t.add_queue(), strange = t.add_queue(kXrcDomain, kStrange);
   t.send(ours, Opcode::write, 8);
   t.send(strange, Opcode::write, 8);
   REQUIRE(t.world.run());
@@ -201,7 +201,7 @@ TEST_CASE("memory is that of the queue's protection domain, threat:A05") {
 TEST_CASE("a response is read from the domain of its request, whatever follows, threat:A05") {
   constexpr uint32_t kStrange = 55;
   Xrc t;
-  const uint32_t ours = t.add_queue(), strange = t.add_queue(kXrc, kStrange);
+  const uint32_t ours = t.add_queue(), strange = t.add_queue(kXrcDomain, kStrange);
   Forgery read;
   read.bth = {.opcode = wire::in_class(wire::OpClass::xrc, wire::kRcReadRequest),
               .dest = t.b.qp().number,
@@ -337,13 +337,14 @@ TEST_CASE("what an XRC queue pair is made of") {
     return t.engine().create_qp(config).ok();
   };
   CHECK(make({.type = QpType::xrc_initiator, .send_cq = &cq}));
-  CHECK(make({.type = QpType::xrc_target, .xrc_domain = kXrc}));
+  CHECK(make({.type = QpType::xrc_target, .xrc_domain = kXrcDomain}));
   CHECK(!make({.type = QpType::xrc_initiator}));
-  CHECK(!make({.type = QpType::xrc_initiator, .send_cq = &cq, .xrc_domain = kXrc}));
+  CHECK(!make({.type = QpType::xrc_initiator, .send_cq = &cq, .xrc_domain = kXrcDomain}));
   CHECK(!make({.type = QpType::xrc_target}));
-  CHECK(!make({.send_cq = &cq, .recv_cq = &cq, .xrc_domain = kXrc}));
+  CHECK(!make({.send_cq = &cq, .recv_cq = &cq, .xrc_domain = kXrcDomain}));
   t.add_queue();
-  CHECK(!make({.type = QpType::xrc_target, .shared = t.queues[0]->pool.get(), .xrc_domain = kXrc}));
+  CHECK(!make(
+      {.type = QpType::xrc_target, .shared = t.queues[0]->pool.get(), .xrc_domain = kXrcDomain}));
 }
 
 }  // namespace

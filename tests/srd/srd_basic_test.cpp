@@ -11,8 +11,8 @@ using transport::Count;
 
 namespace {
 
-struct Two : SrdTwo {
-  explicit Two(const SrdOptions& options = {}) : SrdTwo(with_memory(options)) {}
+struct BasicTwo : SrdTwo {
+  explicit BasicTwo(const SrdOptions& options = {}) : SrdTwo(with_memory(options)) {}
   static SrdOptions with_memory(SrdOptions o) {
     o.memory = 8u << 20;
     return o;
@@ -36,7 +36,7 @@ constexpr uint32_t kSizes[] = {0, 1, 7, 8, 63, 1024, 4095, 4096, 4097, 8192, 655
 }  // namespace
 
 TEST_CASE("SEND of any size arrives in the posted receive") {
-  Two t;
+  BasicTwo t;
   for (const uint32_t size : kSizes) {
     INFO(size);
     fill(t.a.at(0), size, size + 1);
@@ -62,7 +62,7 @@ TEST_CASE("SEND of any size arrives in the posted receive") {
 }
 
 TEST_CASE("WRITE changes its address range only, READ returns it") {
-  Two t;
+  BasicTwo t;
   for (const uint32_t size : kSizes) {
     INFO(size);
     fill(t.a.at(0), size, size + 2);
@@ -82,7 +82,7 @@ TEST_CASE("WRITE changes its address range only, READ returns it") {
 }
 
 TEST_CASE("WRITE with immediate consumes a receive when all of it has arrived") {
-  Two t;
+  BasicTwo t;
   for (const uint32_t size : {0u, 8u, 5000u, 100'000u}) {
     fill(t.a.at(0), size, size + 3);
     REQUIRE(t.b.recv(9, t.b.sge(0, 0)));
@@ -100,7 +100,7 @@ TEST_CASE("WRITE with immediate consumes a receive when all of it has arrived") 
 }
 
 TEST_CASE("atomics return the value before") {
-  Two t;
+  BasicTwo t;
   t.b.word(8) = 100;
   const Sge in = t.a.sge(0, 8);
   SendRequest add = t.request(Opcode::fetch_add, 1, {&in, 1}, 8);
@@ -121,7 +121,7 @@ TEST_CASE("atomics return the value before") {
 }
 
 TEST_CASE("WRITE_ADD adds element by element") {
-  Two t;
+  BasicTwo t;
   constexpr uint32_t kCount = 5000;
   auto* const from = reinterpret_cast<float*>(t.a.at(0));
   auto* const to = reinterpret_cast<float*>(t.b.at(0));
@@ -146,7 +146,7 @@ TEST_CASE("WRITE_ADD adds element by element") {
 }
 
 TEST_CASE("an error belongs to its request; the queue pair goes on") {
-  Two t;
+  BasicTwo t;
   const Sge out = t.a.sge(0, 20'000);
   SendRequest bad_key = t.request(Opcode::write, 1, {&out, 1});
   bad_key.rkey.value ^= 1;
@@ -171,7 +171,7 @@ TEST_CASE("an error belongs to its request; the queue pair goes on") {
 }
 
 TEST_CASE("a SEND without a receive waits, then arrives; other messages overtake it") {
-  Two t;
+  BasicTwo t;
   fill(t.a.at(0), 50'000, 9);
   const Sge out = t.a.sge(0, 50'000);
   REQUIRE(t.a.post(t.b, t.request(Opcode::send, 1, {&out, 1})));
@@ -192,7 +192,7 @@ TEST_CASE("a SEND without a receive waits, then arrives; other messages overtake
 }
 
 TEST_CASE("rnr_retry bounds the attempts of a SEND without a receive") {
-  Two t;
+  BasicTwo t;
   QueuePairAttributes change;
   change.rnr_retry = uint8_t{2};
   REQUIRE(t.a.engine().modify_qp(t.a.qp(), change));
@@ -204,7 +204,7 @@ TEST_CASE("rnr_retry bounds the attempts of a SEND without a receive") {
 TEST_CASE("after a distant peer's round trip is measured, nothing is retransmitted") {
   SrdOptions o;
   o.link.delay = Duration::from_us(1250);
-  Two t(o);
+  BasicTwo t(o);
   const Sge out = t.a.sge(0, 10);
   REQUIRE(t.finish(t.request(Opcode::write, 1, {&out, 1})).status == Status::success);
   t.world.run_for(Duration::from_ms(50));
@@ -218,7 +218,7 @@ TEST_CASE("after a distant peer's round trip is measured, nothing is retransmitt
 TEST_CASE("requests to a peer that never answers fail with retry_exceeded") {
   SrdOptions o;
   o.config.dead_peer_timeout = Duration::from_ms(50);
-  Two t(o);
+  BasicTwo t(o);
   middleware::FaultOptions hole;
   hole.blackhole = middleware::FaultDirection::both;
   t.b.life().fault->change(hole);

@@ -15,7 +15,7 @@ constexpr uint32_t kMbps = 200;
 constexpr Duration kRtt = Duration::from_us(1000);  // configured for controllers
 constexpr uint32_t kMessage = 65536;
 
-SrdOptions options(const std::string& controller) {
+SrdOptions busy_host_options(const std::string& controller) {
   SrdOptions o;
   o.config.paths = 8;
   o.config.least_rto = Duration::from_ms(1);
@@ -58,7 +58,7 @@ struct Outcome {
 
 // WRITEs from one to the other for two seconds.
 Outcome stream(const std::string& controller, int most_away_ms, uint64_t seed) {
-  SrdWorld world(options(controller));
+  SrdWorld world(busy_host_options(controller));
   Scheduled processes[] = {{world[0], base::Random(seed), {}}, {world[1], base::Random(~seed), {}}};
   Stream stream(world.network, world[0], world[1], kMessage, 16);
   const Instant end = world.network.now() + Duration::from_s(2);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kFlowBytes = 500'000;
 
-struct Outcome {
+struct CongestionOutcome {
   double slowdown = 0;      // of the last flow against an ideal sharing of the link
   uint64_t most_bytes = 0;  // that waited before the receiver's link
   uint64_t late_bytes = 0;  // the same when the first windows of all have drained
@@ -21,8 +21,8 @@ struct Outcome {
 };
 
 // `senders` stations WRITE kFlowBytes each to station 0.
-Outcome incast(const std::string& controller, uint32_t senders, uint64_t buffer = 32u << 20,
-               bool digests = false) {
+CongestionOutcome incast(const std::string& controller, uint32_t senders,
+                         uint64_t buffer = 32u << 20, bool digests = false) {
   SrdOptions o = controlled(controller);
   o.stations = senders + 1;
   o.memory = kFlowBytes;
@@ -31,7 +31,7 @@ Outcome incast(const std::string& controller, uint32_t senders, uint64_t buffer 
   for (uint32_t i = 1; i <= senders; ++i) {
     REQUIRE(star[i].write(star[0], kFlowBytes));
   }
-  Outcome outcome;
+  CongestionOutcome outcome;
   uint32_t done = 0;
   Instant last;
   uint64_t late = 0;
@@ -75,7 +75,7 @@ TEST_CASE("an incast of 60 or 48 to one completes in bounded time, with a bounde
   for (const char* controller : {"nscc", "rccc", "nscc+rccc"}) {
     INFO(controller);
     for (const uint32_t senders : {48u, 60u}) {
-      const Outcome o = incast(controller, senders);
+      const CongestionOutcome o = incast(controller, senders);
       CHECK(o.slowdown < 1.15);
       // Each sender begins with 1.5 times the bandwidth-delay product.
       CHECK(o.most_bytes < senders * 190'000);
@@ -89,7 +89,7 @@ TEST_CASE("an incast of 60 or 48 to one completes in bounded time, with a bounde
 TEST_CASE("an incast into a small buffer loses packets and does not collapse") {
   for (const char* controller : {"nscc", "nscc+rccc", "halved"}) {
     INFO(controller);
-    const Outcome o = incast(controller, 60, 2u << 20);
+    const CongestionOutcome o = incast(controller, 60, 2u << 20);
     CHECK(o.dropped > 0);
     CHECK(o.slowdown < 1.5);
   }
@@ -104,7 +104,7 @@ TEST_CASE("an incast completes with the other controllers too") {
 
 TEST_CASE("hpcc uses the digest that the switch writes into each packet") {
   for (const uint32_t senders : {48u, 60u}) {
-    const Outcome o = incast("hpcc-pint", senders, 32u << 20, true);
+    const CongestionOutcome o = incast("hpcc-pint", senders, 32u << 20, true);
     CHECK(o.slowdown < 1.2);  // 5 % of the link is left free, and it starts again slowly
     CHECK(o.most_bytes < senders * 190'000);
     // It targets a link that is not quite full: no queue after the first windows.
@@ -115,7 +115,7 @@ TEST_CASE("hpcc uses the digest that the switch writes into each packet") {
 }
 
 TEST_CASE("without digests hpcc uses its own queue, and counts that") {
-  const Outcome o = incast("hpcc-pint", 16);
+  const CongestionOutcome o = incast("hpcc-pint", 16);
   CHECK(o.slowdown < 2);
   CHECK(o.blind > 0);
 }

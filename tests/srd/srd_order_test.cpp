@@ -19,7 +19,7 @@ namespace {
 constexpr uint32_t kSize = 20'000;
 constexpr uint32_t kReceives = 8;
 
-SrdOptions options(uint64_t seed, bool faulty) {
+SrdOptions order_options(uint64_t seed, bool faulty) {
   SrdOptions o;
   o.seed = seed;
   o.memory = 1u << 20;
@@ -69,7 +69,7 @@ TEST_CASE("ordered SENDs are received in order, unordered ones are not") {
     bool sorted = true;
     for (uint64_t seed = 1; seed <= 20; ++seed) {
       INFO("seed " << seed);
-      Line t(options(seed, true));
+      Line t(order_options(seed, true));
       for (uint32_t i = 0; i < 300; ++i)
         t.send(i, static_cast<uint32_t>(t.random.below(t.random.below(3) == 0 ? kSize : 200)),
                ordered ? SendFlags::ordered : SendFlags::none);
@@ -83,7 +83,7 @@ TEST_CASE("ordered SENDs are received in order, unordered ones are not") {
 }
 
 TEST_CASE("no more than 64 ordered SENDs are started while the first is missing") {
-  Line t(options(3, false));
+  Line t(order_options(3, false));
   std::set<uint32_t> orders;
   t.a.life().tap->filter = [&](const SentFrame& frame) {
     wire::SrdPacket p;
@@ -108,7 +108,7 @@ TEST_CASE("no more than 64 ordered SENDs are started while the first is missing"
 }
 
 TEST_CASE("a later SEND does not take the receive that an earlier one needs") {
-  Line t(options(5, false));
+  Line t(order_options(5, false));
   t.repost = false;
   bool blocked = true;
   t.a.life().tap->filter = [&](const SentFrame& frame) {
@@ -126,7 +126,7 @@ TEST_CASE("a later SEND does not take the receive that an earlier one needs") {
 }
 
 TEST_CASE("a failed ordered SEND is skipped, also one beyond the window") {
-  Line t(options(7, false));
+  Line t(order_options(7, false));
   for (uint32_t i = 0; i < 200; ++i) t.send(i, i == 3 || i == 150 ? kSize + 1 : 100);
   REQUIRE(t.world.run_until([&] { return t.arrived.size() == 198 && t.done.size() == 200; }));
   CHECK(std::is_sorted(t.arrived.begin(), t.arrived.end()));
@@ -135,7 +135,7 @@ TEST_CASE("a failed ordered SEND is skipped, also one beyond the window") {
 }
 
 TEST_CASE("a destroyed queue pair leaves no gap in the order of the others") {
-  Line t(options(9, false));
+  Line t(order_options(9, false));
   t.a.life().tap->filter = [](const SentFrame&) { return false; };
   for (uint32_t i = 0; i < 150; ++i) t.send(i, 100);
   t.world.run_for(Duration::from_ms(1));
@@ -155,7 +155,7 @@ TEST_CASE("a destroyed queue pair leaves no gap in the order of the others") {
 }
 
 TEST_CASE("order survives a restart of the receiver") {
-  Line t(options(11, false));
+  Line t(order_options(11, false));
   for (uint32_t i = 0; i < 10; ++i) t.send(i, 100);
   REQUIRE(t.world.run_until([&] { return t.done.size() == 10; }));
   t.b.restart();
@@ -176,7 +176,7 @@ TEST_CASE("ordered WRITE_ADDs are added in the order of posting, others are not"
     bool same = true;
     for (uint64_t seed = 1; seed <= 10; ++seed) {
       INFO("seed " << seed);
-      SrdTwo t(options(seed, true));
+      SrdTwo t(order_options(seed, true));
       std::memset(t.b.at(0), 0, 4 * kElements);
       base::Random random(seed);
       std::vector<float> sum(kElements);
@@ -205,7 +205,7 @@ TEST_CASE("ordered WRITE_ADDs are added in the order of posting, others are not"
 }
 
 TEST_CASE("an ordered WRITE_ADD that fails or is detached does not block the next") {
-  SrdTwo t(options(1, false));
+  SrdTwo t(order_options(1, false));
   const Sge out = t.a.sge(0, 8);
   t.a.word(0) = 1;
   uint32_t ok = 0, bad = 0;

@@ -10,7 +10,7 @@ namespace {
 
 using transport::Count;
 
-SrdOptions options(uint32_t paths = 64) {
+SrdOptions paths_options(uint32_t paths = 64) {
   SrdOptions o = controlled("nscc");
   o.config.paths = paths;
   o.memory = 1u << 20;
@@ -26,7 +26,7 @@ struct Cut {
 
 // Spine `spine` is cut while 64 WRITEs are always outstanding.
 void cut_one(congestion::PathChoice policy, uint32_t spine, Cut& result) {
-  SrdOptions o = options();
+  SrdOptions o = paths_options();
   o.config.policy = policy;
   o.seed = spine + 1;
   SrdSpines net(o, {});
@@ -82,7 +82,7 @@ TEST_CASE("one of eight spines is cut: its packets arrive over others within 500
 }
 
 TEST_CASE("a spine that was cut is used again after it is repaired") {
-  SrdSpines net(options(), {});
+  SrdSpines net(paths_options(), {});
   Stream stream(net, 65536, 64);
   net.run_for(kMs * 2);
   net.cut(3, true);
@@ -96,7 +96,7 @@ TEST_CASE("a spine that was cut is used again after it is repaired") {
 
 // The round trip is 20 times the configured one, so the controller's window is one packet.
 TEST_CASE("probes of cut spines do not delay messages, however small the window is") {
-  SrdSpines net(options(), {.delays_us = {100}});
+  SrdSpines net(paths_options(), {.delays_us = {100}});
   Stream stream(net, 64, 1);
   net.run_for(kMs * 20);
   for (uint32_t round = 0; round < 40; ++round) {
@@ -111,7 +111,7 @@ TEST_CASE("probes of cut spines do not delay messages, however small the window 
 }
 
 double p99_of_messages(const SpineOptions& spines, uint32_t loss_ppm_on_one = 0) {
-  SrdSpines net(options(), spines);
+  SrdSpines net(paths_options(), spines);
   net.leaves[0]->loss_ppm[2] = net.leaves[1]->loss_ppm[2] = loss_ppm_on_one;
   Stream stream(net, 16384, 4);
   net.run_for(kMs * 5);  // learns
@@ -129,7 +129,7 @@ TEST_CASE("a spine that is slow or loses 1 % leaves the 99th percentile within 1
 }
 
 TEST_CASE("reordering alone causes no retransmission") {
-  SrdSpines net(options(), {.delays_us = {3, 4, 5, 6, 7, 8, 9, 10}});
+  SrdSpines net(paths_options(), {.delays_us = {3, 4, 5, 6, 7, 8, 9, 10}});
   Stream stream(net, 65536, 32);
   net.run_for(kMs * 20);
   CHECK(stream.bytes() > 10'000'000);
@@ -139,7 +139,7 @@ TEST_CASE("reordering alone causes no retransmission") {
 }
 
 uint64_t goodput(uint32_t loss_ppm) {
-  SrdSpines net(options(), {});
+  SrdSpines net(paths_options(), {});
   for (auto& leaf : net.leaves)
     for (uint32_t& each : leaf->loss_ppm) each = loss_ppm;
   Stream stream(net, 65536, 64);
@@ -160,7 +160,7 @@ TEST_CASE("1 % loss everywhere leaves 90 % of the goodput, 30 % completes, threa
 
 TEST_CASE("losses of other messages do not delay a message, threat:A22") {
   const auto p99_of_the_lucky = [](uint32_t loss_ppm) {
-    SrdSpines net(options(), {});
+    SrdSpines net(paths_options(), {});
     for (uint32_t& each : net.leaves[0]->loss_ppm) each = loss_ppm;
     size_t lost = 0;
     net.leaves[0]->on_drop = [&](const sim::Packet& packet, Instant) {
@@ -185,7 +185,7 @@ TEST_CASE("every policy moves away from a cut spine") {
        {congestion::PathChoice::oblivious, congestion::PathChoice::bitmap,
         congestion::PathChoice::reps, congestion::PathChoice::mixed, congestion::PathChoice::plb}) {
     INFO(static_cast<int>(policy));
-    SrdOptions o = options();
+    SrdOptions o = paths_options();
     o.config.policy = policy;
     SrdSpines net(o, {});
     Stream stream(net, 65536, 16);

@@ -9,9 +9,9 @@ namespace weft::test {
 namespace {
 
 using transport::Count;
-constexpr Duration kMs = Duration::from_ms(1);
+constexpr Duration kRailsMs = Duration::from_ms(1);
 
-SrdOptions options(uint32_t rails, uint32_t paths = 16) {
+SrdOptions rails_options(uint32_t rails, uint32_t paths = 16) {
   SrdOptions o;
   o.rails = rails;
   o = controlled("nscc", o);
@@ -23,8 +23,8 @@ SrdOptions options(uint32_t rails, uint32_t paths = 16) {
 }
 
 // Two stations with a cable for each rail.
-struct Two {
-  explicit Two(const SrdOptions& o) : world(o), a(world[0]), b(world[1]), cut(o.rails) {
+struct RailsTwo {
+  explicit RailsTwo(const SrdOptions& o) : world(o), a(world[0]), b(world[1]), cut(o.rails) {
     watch(a);
     watch(b);
   }
@@ -55,12 +55,12 @@ struct Two {
   std::function<void(const SentFrame&)> on_drop;
 };
 
-double goodput(uint32_t rails, uint32_t paths = 16) {
-  Two net(options(rails, paths));
+double rails_goodput(uint32_t rails, uint32_t paths = 16) {
+  RailsTwo net(rails_options(rails, paths));
   Stream stream(net.world.network, net.a, net.b, 65536, 64);
-  net.world.run_for(kMs * 2);
+  net.world.run_for(kRailsMs * 2);
   const uint64_t before = stream.bytes();
-  net.world.run_for(kMs * 10);
+  net.world.run_for(kRailsMs * 10);
   const double gbps = static_cast<double>(stream.bytes() - before) * 8 / 10e6;
   CHECK(net.joined(net.a) == rails);
   std::printf("%u rails: %.1f Gb/s\n", rails, gbps);
@@ -68,22 +68,22 @@ double goodput(uint32_t rails, uint32_t paths = 16) {
 }
 
 TEST_CASE("two cables carry twice as much as one, four carry four times as much") {
-  const double one = goodput(1);
+  const double one = rails_goodput(1);
   CHECK(one > 90);
-  CHECK(goodput(2) >= 1.9 * one);
-  CHECK(goodput(4) >= 3.8 * one);
+  CHECK(rails_goodput(2) >= 1.9 * one);
+  CHECK(rails_goodput(4) >= 3.8 * one);
 }
 
-struct Cut {
+struct RailsCut {
   std::vector<double> rerouted;  // us from a packet's loss to its arrival on another way
   uint64_t healthy = 0, after = 0;
 };
 
 // Rail `rail` dies while 64 WRITEs are always outstanding.
-void cut_one(uint32_t rail, Cut& result) {
-  SrdOptions o = options(2);
+void cut_rail(uint32_t rail, RailsCut& result) {
+  SrdOptions o = rails_options(2);
   o.seed = rail + 1;
-  Two net(o);
+  RailsTwo net(o);
   std::map<uint64_t, Instant> lost;
   net.on_drop = [&](const SentFrame& frame) {
     if (net.b.engine().peer(0) == nullptr || frame.path.destination == net.a.host(rail).address())
@@ -93,14 +93,14 @@ void cut_one(uint32_t rail, Cut& result) {
       lost.emplace(base.sequence, net.world.network.now());
   };
   Stream stream(net.world.network, net.a, net.b, 65536, 64);
-  net.world.run_for(kMs * 2);
+  net.world.run_for(kRailsMs * 2);
   const uint64_t start = stream.bytes();
-  net.world.run_for(kMs * 2);
+  net.world.run_for(kRailsMs * 2);
   result.healthy += stream.bytes() - start;
   net.cut[rail] = true;
   const Instant cut_at = net.world.network.now();
   const srd::Receiver& rx = net.b.engine().peer(0)->rx;
-  while (net.world.network.now() - cut_at < kMs / 2) {
+  while (net.world.network.now() - cut_at < kRailsMs / 2) {
     net.world.run_for(Duration::from_us(1));
     std::erase_if(lost, [&](const auto& each) {
       if (each.first >= rx.window.next()) return false;
@@ -110,17 +110,17 @@ void cut_one(uint32_t rail, Cut& result) {
     });
   }
   const uint64_t recovered = stream.bytes();
-  net.world.run_for(kMs * 2);
+  net.world.run_for(kRailsMs * 2);
   result.after += stream.bytes() - recovered;
   stream.stop();
-  net.world.run_for(kMs * 5);
+  net.world.run_for(kRailsMs * 5);
   CHECK(stream.idle());
 }
 
 TEST_CASE("one of two rails dies, also the first: its packets in flight arrive on the other") {
   for (uint32_t rail = 0; rail < 2; ++rail) {
-    Cut cut;
-    cut_one(rail, cut);
+    RailsCut cut;
+    cut_rail(rail, cut);
     std::sort(cut.rerouted.begin(), cut.rerouted.end());
     REQUIRE(cut.rerouted.size() >= 4);
     const auto at = [&](double p) {
@@ -141,25 +141,25 @@ TEST_CASE("one of two rails dies, also the first: its packets in flight arrive o
 TEST_CASE(
     "a rail that was dead is used again when it is back, or when it was dead from the start") {
   for (const bool from_start : {false, true}) {
-    Two net(options(2));
+    RailsTwo net(rails_options(2));
     net.cut[1] = from_start;
     Stream stream(net.world.network, net.a, net.b, 65536, 64);
-    net.world.run_for(kMs * 2);
+    net.world.run_for(kRailsMs * 2);
     net.cut[1] = true;
-    net.world.run_for(kMs * 5);
+    net.world.run_for(kRailsMs * 5);
     CHECK(net.joined(net.a) == (from_start ? 1 : 2));
     net.cut[1] = false;
-    net.world.run_for(kMs * 30);
+    net.world.run_for(kRailsMs * 30);
     CHECK(net.joined(net.a) == 2);
     const auto before = net.sent;
-    net.world.run_for(kMs * 10);
+    net.world.run_for(kRailsMs * 10);
     const uint64_t first = net.sent[0] - before[0], second = net.sent[1] - before[1];
     CHECK(second > first / 2);
   }
 }
 
 TEST_CASE("responses arrive and new streams begin while the first rail is dead") {
-  Two net(options(2));
+  RailsTwo net(rails_options(2));
   // The responses of a READ are a stream of their own, which requests its own routes.
   const auto read = [&](uint64_t id) {
     const Sge sge = net.a.sge(0, 300'000);
@@ -184,7 +184,7 @@ TEST_CASE("responses arrive and new streams begin while the first rail is dead")
   CHECK(net.joined(net.b) == 2);
   net.cut[0] = true;
   read(10);
-  net.world.run_for(kMs * 1500);  // idle: the next one begins a new stream
+  net.world.run_for(kRailsMs * 1500);  // idle: the next one begins a new stream
   read(11);
   CHECK(net.a.count(Count::peers_lost) + net.b.count(Count::peers_lost) == 0);
 }
@@ -192,7 +192,7 @@ TEST_CASE("responses arrive and new streams begin while the first rail is dead")
 // One of them has a second address, which the other reaches from its only one.
 struct Uneven {
   explicit Uneven(uint32_t far_rails) {
-    SrdOptions o = options(1);
+    SrdOptions o = rails_options(1);
     stations.push_back(std::make_unique<SrdStation>(network, 0, o));
     o.rails = far_rails;
     stations.push_back(std::make_unique<SrdStation>(network, 1, o));
@@ -209,7 +209,7 @@ TEST_CASE("a station with one address uses both addresses of its peer") {
     SrdStation& one = *net.stations[0];
     SrdStation& two = *net.stations[1];
     Stream stream(net.network, one_sends ? one : two, one_sends ? two : one, 65536, 64);
-    net.network.events().run_until(net.network.now() + kMs * 5);
+    net.network.events().run_until(net.network.now() + kRailsMs * 5);
     SrdStation& sender = one_sends ? one : two;
     CHECK(sender.count(Count::ways_joined) == 1);
     uint32_t used = 0;
@@ -224,7 +224,7 @@ TEST_CASE("a station with one address uses both addresses of its peer") {
 }
 
 TEST_CASE("a peer without support for rails is served on the first one") {
-  Two net(options(2));
+  RailsTwo net(rails_options(2));
   // As an older process: it drops unknown opcodes, and never sends a rails packet.
   uint32_t dropped = 0;
   const auto without = [&dropped](const SentFrame& frame) {
@@ -235,7 +235,7 @@ TEST_CASE("a peer without support for rails is served on the first one") {
   net.a.life().tap->filter = without;
   net.b.life().tap->filter = without;
   Stream stream(net.world.network, net.a, net.b, 65536, 16);
-  net.world.run_for(kMs * 20);
+  net.world.run_for(kRailsMs * 20);
   CHECK(net.joined(net.a) == 1);
   CHECK(stream.bytes() > 100'000'000);
   // At 0, 1, 3, 7 and 15 ms for one route; no other is known.
@@ -246,9 +246,9 @@ TEST_CASE("a peer without support for rails is served on the first one") {
 }
 
 TEST_CASE("no more routes join than path indexes exist") {
-  Two net(options(5, 64));
+  RailsTwo net(rails_options(5, 64));
   Stream stream(net.world.network, net.a, net.b, 65536, 64);
-  net.world.run_for(kMs * 20);
+  net.world.run_for(kRailsMs * 20);
   CHECK(net.joined(net.a) == 4);
   CHECK(net.a.engine().path_reports(net.b.host().address(), net.b.number()).size() == 256);
   CHECK(*std::min_element(net.sent.begin(), net.sent.begin() + 5) < 100);  // questions
@@ -256,13 +256,13 @@ TEST_CASE("no more routes join than path indexes exist") {
 }
 
 TEST_CASE("a restarted peer is reached on all rails again") {
-  Two net(options(2));
+  RailsTwo net(rails_options(2));
   for (uint32_t round = 0; round < 3; ++round) {
     {
       Stream stream(net.world.network, net.a, net.b, 4096, 8);
-      net.world.run_for(kMs * 5);
+      net.world.run_for(kRailsMs * 5);
       stream.stop();
-      net.world.run_for(kMs * 2);
+      net.world.run_for(kRailsMs * 2);
       REQUIRE(stream.idle());
     }
     CHECK(net.joined(net.a) == 2);
@@ -274,25 +274,25 @@ TEST_CASE("a restarted peer is reached on all rails again") {
     SrdStation& dies = round % 2 == 0 ? net.b : net.a;
     dies.restart();
     net.watch(dies);
-    net.world.run_for(kMs * 5);
+    net.world.run_for(kRailsMs * 5);
     if (round % 2 != 0) continue;
     // The first request detects it; it may fail, because it is not known what was executed.
     REQUIRE(net.a.write(net.b, 64));
-    net.world.run_for(kMs * 50);
+    net.world.run_for(kRailsMs * 50);
     REQUIRE(net.a.sent().size() == 1);
   }
 }
 
 // SRD.md: "a process that has come back at several addresses is found by its primary only".
 TEST_CASE("a peer that restarts while its first address is dead is not reached until that works") {
-  SrdOptions o = options(2);
-  o.config.dead_peer_timeout = kMs * 200;
-  Two net(o);
+  SrdOptions o = rails_options(2);
+  o.config.dead_peer_timeout = kRailsMs * 200;
+  RailsTwo net(o);
   {
     Stream stream(net.world.network, net.a, net.b, 4096, 8);
-    net.world.run_for(kMs * 5);
+    net.world.run_for(kRailsMs * 5);
     stream.stop();
-    net.world.run_for(kMs * 2);
+    net.world.run_for(kRailsMs * 2);
     REQUIRE(stream.idle());
   }
   REQUIRE(net.joined(net.a) == 2);
@@ -308,12 +308,12 @@ TEST_CASE("a peer that restarts while its first address is dead is not reached u
     return done[0].status;
   };
   // It ends after the patience, with an error of its own, and nothing of it is executed.
-  CHECK(write(kMs * 450) == Status::retry_exceeded);
+  CHECK(write(kRailsMs * 450) == Status::retry_exceeded);
   CHECK(*net.b.at(0) == std::byte{7});
   // The first address works again: so does the peer, for the same queue pair.
   net.cut[0] = false;
-  Status status = write(kMs * 100);
-  if (status != Status::success) status = write(kMs * 100);  // the one that finds out may fail
+  Status status = write(kRailsMs * 100);
+  if (status != Status::success) status = write(kRailsMs * 100);  // the one that finds out may fail
   CHECK(status == Status::success);
   CHECK(*net.b.at(0) == *net.a.at(0));
 }

@@ -20,11 +20,11 @@ using namespace weft::wire;
 
 namespace {
 
-using Bytes = std::vector<std::byte>;
+using GoldenBytes = std::vector<std::byte>;
 
 struct Golden {
   std::map<std::string, std::string> fields;
-  Bytes frame;
+  GoldenBytes frame;
 
   uint64_t number(const std::string& key) const { return std::stoull(fields.at(key)); }
   uint32_t word(const std::string& key) const { return static_cast<uint32_t>(number(key)); }
@@ -34,8 +34,8 @@ struct Golden {
   }
 };
 
-Bytes from_hex(const std::string& text) {
-  Bytes bytes;
+GoldenBytes from_hex(const std::string& text) {
+  GoldenBytes bytes;
   for (size_t i = 0; i + 1 < text.size(); i += 2)
     bytes.push_back(static_cast<std::byte>(std::stoi(text.substr(i, 2), nullptr, 16)));
   return bytes;
@@ -82,8 +82,8 @@ OuterHeader covered_by_icrc(const Outer& outer) {
           outer.ip_id};
 }
 
-Bytes build_transport(const Golden& g) {
-  Bytes bytes(128);
+GoldenBytes build_transport(const Golden& g) {
+  GoldenBytes bytes(128);
   BthFields bth;
   bth.opcode = static_cast<uint8_t>(g.number("opcode"));
   bth.solicited = g.number("solicited") != 0;
@@ -131,12 +131,12 @@ TEST_CASE("building a golden frame from its fields gives its bytes C-HDR-1 C-HDR
   for (const Golden& g : read_golden()) {
     INFO("opcode " << g.number("opcode") << " from " << g.fields.at("source"));
     const Outer outer = outer_of(g);
-    Bytes transport = build_transport(g);
+    GoldenBytes transport = build_transport(g);
     const auto length = static_cast<uint32_t>(transport.size());
     const uint32_t sum = icrc(covered_by_icrc(outer), transport.data(), length);
     for (uint32_t i = 0; i < 4; ++i)
       transport[length - 4 + i] = static_cast<std::byte>(sum >> 8 * i);
-    Bytes frame(kMaxOuterLength);
+    GoldenBytes frame(kMaxOuterLength);
     frame.resize(emit_outer(frame.data(), outer, length));
     CHECK(frame.size() == outer_length(outer));
     frame.insert(frame.end(), transport.begin(), transport.end());

@@ -21,7 +21,7 @@ namespace {
 constexpr MacAddress kOurs = {2, 0, 0, 0, 0, 1};
 constexpr MacAddress kTheirs = {2, 0, 0, 0, 0, 2};
 
-NeighbourMessage sample(bool ipv6, bool question, uint16_t vlan = 0) {
+NeighbourMessage neighbour_sample(bool ipv6, bool question, uint16_t vlan = 0) {
   NeighbourMessage m;
   m.is_question = question;
   m.sender_mac = kOurs;
@@ -55,7 +55,7 @@ TEST_CASE("a neighbour message is parsed as it was emitted") {
   for (const bool ipv6 : {false, true})
     for (const bool question : {false, true})
       for (const uint16_t vlan : {0, 7}) {
-        const NeighbourMessage out = sample(ipv6, question, vlan);
+        const NeighbourMessage out = neighbour_sample(ipv6, question, vlan);
         const auto frame = emit(out);
         CHECK(frame.size() == (vlan != 0 ? 4u : 0u) + (ipv6 ? 86u : 42u));
         NeighbourMessage in;
@@ -69,34 +69,34 @@ TEST_CASE("a neighbour message is parsed as it was emitted") {
 }
 
 TEST_CASE("requests are broadcast, or sent to the target's solicited-node group") {
-  const auto arp = emit(sample(false, true));
+  const auto arp = emit(neighbour_sample(false, true));
   const uint8_t broadcast[6] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
   CHECK(std::memcmp(arp.data(), broadcast, 6) == 0);
-  const auto nd = emit(sample(true, true));
+  const auto nd = emit(neighbour_sample(true, true));
   const uint8_t group[6] = {0x33, 0x33, 0xFF, 0xCD, 0x12, 0x34};
   CHECK(std::memcmp(nd.data(), group, 6) == 0);
   const uint8_t group_address[16] = {0xFF, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xFF, 0xCD, 0x12, 0x34};
   CHECK(std::memcmp(nd.data() + 14 + 24, group_address, 16) == 0);
-  CHECK(std::memcmp(emit(sample(true, false)).data(), kTheirs.data(), 6) == 0);
+  CHECK(std::memcmp(emit(neighbour_sample(true, false)).data(), kTheirs.data(), 6) == 0);
 }
 
 TEST_CASE("short, damaged and implausible messages are refused") {
   for (const bool ipv6 : {false, true}) {
-    const auto whole = emit(sample(ipv6, true));
+    const auto whole = emit(neighbour_sample(ipv6, true));
     for (size_t length = 0; length < whole.size(); ++length) {
       NeighbourMessage m;
       CHECK_FALSE(parse({whole.begin(), whole.begin() + static_cast<long>(length)}, m));
     }
   }
   // Every byte of a solicitation is covered by a check: the checksum, or the link's header.
-  const auto nd = emit(sample(true, true));
+  const auto nd = emit(neighbour_sample(true, true));
   for (size_t i = 14 + 6; i < nd.size(); ++i) {
     auto bent = nd;
     bent[i] ^= std::byte{1};
     NeighbourMessage m;
     CHECK_FALSE(parse(bent, m));
   }
-  auto group_sender = sample(false, true);
+  auto group_sender = neighbour_sample(false, true);
   group_sender.sender_mac = {1, 0, 0, 0, 0, 1};
   NeighbourMessage m;
   CHECK_FALSE(parse(emit(group_sender), m));
@@ -113,7 +113,7 @@ TEST_CASE("random bytes are not parsed as neighbour messages") {
 
 TEST_CASE("two resolvers resolve each other") {
   for (const bool ipv6 : {false, true}) {
-    const NeighbourMessage names = sample(ipv6, true);
+    const NeighbourMessage names = neighbour_sample(ipv6, true);
     Neighbours a({.mac = kOurs, .address = names.sender});
     Neighbours b({.mac = kTheirs, .address = names.target});
     CHECK(a.find(names.target) == nullptr);
@@ -134,7 +134,7 @@ TEST_CASE("two resolvers resolve each other") {
 }
 
 TEST_CASE("resolution of an address without a reply ends, and is retried later") {
-  const NeighbourMessage names = sample(false, true);
+  const NeighbourMessage names = neighbour_sample(false, true);
   Neighbours a({.mac = kOurs, .address = names.sender});
   int64_t ms = 0;
   uint32_t questions = 0;
@@ -150,15 +150,15 @@ TEST_CASE("resolution of an address without a reply ends, and is retried later")
 }
 
 TEST_CASE("messages between other hosts and unsolicited replies are ignored") {
-  const NeighbourMessage names = sample(false, true);
+  const NeighbourMessage names = neighbour_sample(false, true);
   Neighbours a({.mac = kOurs, .address = names.sender});
-  NeighbourMessage news = sample(false, false);
+  NeighbourMessage news = neighbour_sample(false, false);
   news.sender = names.target;
   news.target = names.sender;
   news.sender_mac = {2, 0, 0, 0, 0, 66};
   hear(a, news);
   CHECK(a.find(names.target) == nullptr);
-  NeighbourMessage other = sample(false, true);
+  NeighbourMessage other = neighbour_sample(false, true);
   other.target = Gid::from_ipv4(10, 0, 0, 99);
   hear(a, other);
   CHECK(a.take().empty());
@@ -167,7 +167,7 @@ TEST_CASE("messages between other hosts and unsolicited replies are ignored") {
 // What a host says when it has moved: ARP about itself, or an advertisement to all nodes.
 TEST_CASE("an unsolicited reply updates a known neighbour and adds no entry") {
   const bool ipv6 = GENERATE(false, true);
-  const NeighbourMessage names = sample(ipv6, true);
+  const NeighbourMessage names = neighbour_sample(ipv6, true);
   const Gid &us = names.target, &them = names.sender;
   Neighbours a({.mac = kTheirs, .address = us});
   NeighbourMessage news = {
@@ -195,7 +195,8 @@ TEST_CASE("an unsolicited reply updates a known neighbour and adds no entry") {
   news.overrides = false;
   hear(a, news);
   CHECK(*a.find(them) == before);
-  NeighbourMessage elsewhere = sample(true, true);  // a solicitation is for the one it asks for
+  NeighbourMessage elsewhere =
+      neighbour_sample(true, true);  // a solicitation is for the one it asks for
   elsewhere.target = *parse_gid("fe80::99");
   elsewhere.sender_mac = {2, 0, 0, 0, 0, 69};
   hear(a, elsewhere);
@@ -204,7 +205,7 @@ TEST_CASE("an unsolicited reply updates a known neighbour and adds no entry") {
 
 TEST_CASE("a static neighbour is neither updated nor resolved") {
   const bool ipv6 = GENERATE(false, true);
-  const NeighbourMessage names = sample(ipv6, true);
+  const NeighbourMessage names = neighbour_sample(ipv6, true);
   Neighbours a({.mac = kTheirs, .address = names.target});
   a.add(names.sender, kOurs);
   NeighbourMessage thief = names;
@@ -222,10 +223,10 @@ TEST_CASE("a static neighbour is neither updated nor resolved") {
 
 TEST_CASE("a stale entry is resolved again, and used meanwhile") {
   const bool ipv6 = GENERATE(false, true);
-  const NeighbourMessage names = sample(ipv6, true);
+  const NeighbourMessage names = neighbour_sample(ipv6, true);
   const Gid& them = names.target;
   Neighbours a({.mac = kOurs, .address = names.sender});
-  NeighbourMessage answer = sample(ipv6, false);
+  NeighbourMessage answer = neighbour_sample(ipv6, false);
   answer.sender = them;
   answer.target = names.sender;
   answer.sender_mac = kTheirs;

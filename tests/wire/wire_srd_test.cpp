@@ -14,7 +14,7 @@ using namespace weft::wire;
 
 namespace {
 
-SrdPacket sample(SrdOpcode opcode, uint8_t flags) {
+SrdPacket srd_sample(SrdOpcode opcode, uint8_t flags) {
   SrdPacket p;
   p.opcode = opcode;
   p.flags = flags;
@@ -54,7 +54,7 @@ std::vector<std::byte> bytes_of(const SrdPacket& p, uint32_t payload) {
 }
 
 // In a buffer of exactly its size, for the sanitizers.
-SrdError parse_exact(const std::vector<std::byte>& bytes, size_t length, SrdPacket& out) {
+SrdError srd_parse_exact(const std::vector<std::byte>& bytes, size_t length, SrdPacket& out) {
   static std::unique_ptr<std::byte[]> copy;
   copy.reset(new std::byte[length]);
   if (length != 0) std::memcpy(copy.get(), bytes.data(), length);
@@ -65,7 +65,7 @@ SrdError parse_exact(const std::vector<std::byte>& bytes, size_t length, SrdPack
 
 TEST_CASE("switches raise the digest of sequenced packets, and change nothing else") {
   for (uint32_t opcode = 0; opcode < 256; ++opcode) {
-    SrdPacket p = sample(static_cast<SrdOpcode>(opcode), 0);
+    SrdPacket p = srd_sample(static_cast<SrdOpcode>(opcode), 0);
     std::vector<std::byte> bytes = bytes_of(p, 0);
     const std::vector<std::byte> before = bytes;
     const auto length = static_cast<uint32_t>(bytes.size());
@@ -86,14 +86,14 @@ TEST_CASE("an SRD packet is parsed as it was emitted") {
   for (uint8_t opcode = 1; opcode <= 18; ++opcode) {
     for (uint32_t flags = 0; flags < 256; ++flags) {
       if ((flags & srd_flag::kProtected) != 0) continue;
-      SrdPacket p = sample(static_cast<SrdOpcode>(opcode), static_cast<uint8_t>(flags));
+      SrdPacket p = srd_sample(static_cast<SrdOpcode>(opcode), static_cast<uint8_t>(flags));
       if (p.opcode == SrdOpcode::read_request) p.flags |= srd_flag::kFragment;
       const uint32_t payload = may_carry_payload(p.opcode) ? 13 : 0;
       const bool exists = opcode <= 11 || opcode >= 16;
       const std::vector<std::byte> bytes = bytes_of(p, payload);
       SrdPacket q;
       INFO(int{opcode} << " " << flags);
-      REQUIRE((parse_exact(bytes, bytes.size(), q) == SrdError::none) == exists);
+      REQUIRE((srd_parse_exact(bytes, bytes.size(), q) == SrdError::none) == exists);
       if (!exists) continue;
       CHECK(q.path == p.path);
       CHECK(q.detail == p.detail);
@@ -121,8 +121,8 @@ TEST_CASE("an SRD packet is parsed as it was emitted") {
 }
 
 TEST_CASE("the bytes of an SRD packet are where SRD.md says") {
-  SrdPacket p = sample(SrdOpcode::write,
-                       srd_flag::kFragment | srd_flag::kImmediate | srd_flag::kCreditRequest);
+  SrdPacket p = srd_sample(SrdOpcode::write,
+                           srd_flag::kFragment | srd_flag::kImmediate | srd_flag::kCreditRequest);
   const std::vector<std::byte> bytes = bytes_of(p, 0);
   const uint8_t wanted[] = {
       0x02, 0x10, 0x1A, 0x21, 0x00, 0x0A, 0x0B, 0x0C, 0x51, 0x52, 0x53, 0x54,  // base
@@ -138,27 +138,27 @@ TEST_CASE("the bytes of an SRD packet are where SRD.md says") {
 
 TEST_CASE(
     "an acknowledgement has as many bitmap words as its header says, and no more than allowed") {
-  SrdPacket p = sample(SrdOpcode::acknowledge, 0);
+  SrdPacket p = srd_sample(SrdOpcode::acknowledge, 0);
   std::vector<std::byte> bytes = bytes_of(p, 0);
   SrdAck ack;
   ack.echo = 0xC1C2C3C4;
   ack.words = 2;
   std::memcpy(&bytes[sizeof(SrdBase)], &ack, sizeof ack);
   SrdPacket q;
-  CHECK(parse_exact(bytes, bytes.size(), q) == SrdError::too_short);
+  CHECK(srd_parse_exact(bytes, bytes.size(), q) == SrdError::too_short);
   bytes.resize(bytes.size() + 16);
-  REQUIRE(parse_exact(bytes, bytes.size(), q) == SrdError::none);
+  REQUIRE(srd_parse_exact(bytes, bytes.size(), q) == SrdError::none);
   CHECK(q.ack->echo == 0xC1C2C3C4);
   bytes.resize(bytes.size() + 8);
-  CHECK(parse_exact(bytes, bytes.size(), q) == SrdError::bad_payload);
+  CHECK(srd_parse_exact(bytes, bytes.size(), q) == SrdError::bad_payload);
   ack.words = kSrdMostWords + 1;
   std::memcpy(&bytes[sizeof(SrdBase)], &ack, sizeof ack);
   bytes.resize(sizeof(SrdBase) + sizeof(SrdAck) + 8 * ack.words);
-  CHECK(parse_exact(bytes, bytes.size(), q) == SrdError::bad_payload);
+  CHECK(srd_parse_exact(bytes, bytes.size(), q) == SrdError::bad_payload);
 }
 
 TEST_CASE("a rails packet has as many addresses as its header says, and no more than allowed") {
-  SrdPacket p = sample(SrdOpcode::rails, 0);
+  SrdPacket p = srd_sample(SrdOpcode::rails, 0);
   const auto packet = [&p](const SrdRails& body, size_t addresses) {
     std::vector<std::byte> bytes(srd_emit_length(p) + sizeof body + 16 * addresses,
                                  std::byte{0x5A});
@@ -169,7 +169,7 @@ TEST_CASE("a rails packet has as many addresses as its header says, and no more 
   SrdPacket q;
   const auto parsed = [&](const SrdRails& body, size_t addresses) {
     const std::vector<std::byte> bytes = packet(body, addresses);
-    return parse_exact(bytes, bytes.size(), q);
+    return srd_parse_exact(bytes, bytes.size(), q);
   };
   SrdRails body;
   body.primary = Gid::from_ipv4(10, 0, 0, 1);
@@ -200,14 +200,14 @@ TEST_CASE("a rails packet has as many addresses as its header says, and no more 
 TEST_CASE("prefixes and mutations of SRD packets are never read past their end") {
   base::Random random(4);
   for (int round = 0; round < 20'000; ++round) {
-    SrdPacket p =
-        sample(static_cast<SrdOpcode>(1 + random.below(18)), static_cast<uint8_t>(random.next()));
+    SrdPacket p = srd_sample(static_cast<SrdOpcode>(1 + random.below(18)),
+                             static_cast<uint8_t>(random.next()));
     std::vector<std::byte> bytes = bytes_of(p, may_carry_payload(p.opcode) ? 5 : 0);
     for (uint64_t i = random.below(4); i-- > 0;)
       bytes[random.below(bytes.size())] = static_cast<std::byte>(random.next());
     const size_t length = random.below(bytes.size() + 1);
     SrdPacket q;
-    if (parse_exact(bytes, length, q) != SrdError::none) continue;
+    if (srd_parse_exact(bytes, length, q) != SrdError::none) continue;
     CHECK(length >= sizeof(SrdBase));
     CHECK(q.payload_length <= length);
     CHECK_FALSE(q.has(srd_flag::kProtected));

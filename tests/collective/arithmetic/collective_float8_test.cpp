@@ -27,7 +27,7 @@ template <>
 constexpr Definition kDefinition<E5m2> = {2, 15, true, 57344};
 
 // OFP8 1.0, tables 1 and 2.
-double value_of(const Definition& format, int bits) {
+double float8_value_of(const Definition& format, int bits) {
   const int mantissa_range = 1 << format.mantissa_bits;
   const int mantissa = bits % mantissa_range, exponent = (bits & 0x7F) / mantissa_range;
   const double sign = bits >= 128 ? -1 : 1;
@@ -45,10 +45,10 @@ int nearest(const Definition& format, double wanted) {
   if (wanted >= format.largest) wanted = format.largest;  // saturates
   int best = 0;
   for (int code = 0; code < 128; ++code) {
-    const double value = value_of(format, code);
+    const double value = float8_value_of(format, code);
     if (!std::isfinite(value)) continue;
     const double error = std::abs(value - wanted),
-                 best_error = std::abs(value_of(format, best) - wanted);
+                 best_error = std::abs(float8_value_of(format, best) - wanted);
     if (error < best_error || (error == best_error && code % 2 == 0)) best = code;
   }
   return sign | best;
@@ -64,7 +64,7 @@ void check_codes() {
     INFO("code " << bits);
     const F code{static_cast<uint8_t>(bits)};
     const float wide = widen8(code);
-    CHECK(same(wide, value_of(kDefinition<F>, bits)));
+    CHECK(same(wide, float8_value_of(kDefinition<F>, bits)));
     const uint8_t back = narrow8<F>(wide).bits;
     if (std::isnan(wide))
       CHECK((std::isnan(widen8(F{back})) && back >> 7 == bits >> 7));
@@ -87,7 +87,7 @@ void check_rounding() {
     for (const uint32_t lower : {0U, 1U, 0x7FFFU, 0x8000U, 0xFFFFU}) {
       const float value = std::bit_cast<float>(upper << 16 | lower);
       const int got = narrow8<F>(value).bits;
-      const bool right = std::isnan(value) ? std::isnan(value_of(kDefinition<F>, got))
+      const bool right = std::isnan(value) ? std::isnan(float8_value_of(kDefinition<F>, got))
                                            : got == nearest(kDefinition<F>, value);
       if (!right) FAIL("narrowing " << value << " gives code " << got);
     }
@@ -116,7 +116,7 @@ void check_scales() {
       const float wanted =
           scale == 255
               ? std::nanf("")
-              : static_cast<float>(std::ldexp(value_of(kDefinition<F>, bits), scale - 127));
+              : static_cast<float>(std::ldexp(float8_value_of(kDefinition<F>, bits), scale - 127));
       for (const float value : {got[0], got[31]})
         if (!same(wanted, value)) FAIL("scale " << scale << " code " << bits << ": " << value);
     }

@@ -15,7 +15,7 @@
 namespace weft::collective {
 namespace {
 
-Topology star(uint32_t chips, double bytes_per_s, double link_s) {
+Topology packet_star(uint32_t chips, double bytes_per_s, double link_s) {
   return make_switched_racks(
       {.racks = 1, .trays = chips, .chips_per_tray = 1, .planes = 1, .backplane = bytes_per_s},
       link_s);
@@ -38,7 +38,7 @@ struct Call {
 };
 
 TEST_CASE("packets are stored and forwarded, one at a time over each link") {
-  const Topology two = star(2, 1e9, 1e-6);
+  const Topology two = packet_star(2, 1e9, 1e-6);
   Routes routes(two);
   const Call call(two, Collective::broadcast, "direct", 10'000);
   const PacketCall calls[] = {call.of_class(0)};
@@ -100,7 +100,7 @@ TEST_CASE("a bulk all-reduce hardly delays an all-to-all of the highest class") 
 }
 
 TEST_CASE("weighted classes share a link, strict classes have priority") {
-  const Topology two = star(2, 1e9, 0);
+  const Topology two = packet_star(2, 1e9, 0);
   Routes routes(two);
   const Call call(two, Collective::broadcast, "direct", 4'000'000);
   // Both are in progress until the first is done: three quarters of the link are its.

@@ -21,7 +21,7 @@ constexpr Collective kOperations[] = {Collective::all_reduce, Collective::reduce
 constexpr uint64_t kSizes[] = {48, 3'000, 40'000, 700'000, 5'000'000, 3ULL << 27};
 
 // Chips of one switch.
-Topology star(uint32_t chips) {
+Topology selector_star(uint32_t chips) {
   Topology topology = make_switched_racks(
       {.racks = 1, .trays = chips, .chips_per_tray = 1, .planes = 1, .backplane = 50e9}, 1e-6);
   topology.name = "star of " + std::to_string(chips);
@@ -38,7 +38,7 @@ double best_seconds(const CostQuery& question, const Topology& topology, Routes&
 }
 
 TEST_CASE("the chosen algorithm takes at most 10 % more than the best, over a grid of calls") {
-  std::vector<Topology> networks = {star(6), star(8)};
+  std::vector<Topology> networks = {selector_star(6), selector_star(8)};
   for (const char* name : {"trn1-torus-4x4", "trn2-torus-4x4", "trn2-ultraserver-4x4x4",
                            "trn3-nl32x2-gen1", "trn3-nl72x2-gen1"})
     networks.push_back(*read_topology(
@@ -77,7 +77,7 @@ TEST_CASE("on a ring of chips two rings, one in each direction, take half the ti
 }
 
 TEST_CASE("with rank_order only algorithms that add in the order of ranks are chosen") {
-  Selector selector(star(8));
+  Selector selector(selector_star(8));
   for (const uint64_t count : {uint64_t{1}, uint64_t{1} << 24}) {
     CostQuery question{.count = count, .rank_order = true};
     const std::string_view ordered = selector.choose(question).algorithm->name;
@@ -149,7 +149,7 @@ TEST_CASE("a measured ratio applies to its algorithm and size, or the nearest si
 }
 
 TEST_CASE("an algorithm that takes longer than predicted is no longer chosen") {
-  Selector selector(star(8));
+  Selector selector(selector_star(8));
   const CostQuery question{.count = 1 << 20, .element = 4, .accumulator = 4};
   const Choice before = selector.choose(question);
   std::vector<int64_t> ratios(selector.correction().measured().size(), 1'000'000);

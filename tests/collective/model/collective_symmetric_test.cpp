@@ -7,7 +7,7 @@
 namespace weft::collective {
 namespace {
 
-Topology railed(uint32_t domains) {
+Topology railed_racks(uint32_t domains) {
   return make_rails(make_torus({{"x", 4, 10e9}, {"y", 2, 20e9}}, 1e-6),
                     {.domains = domains, .planes = 2, .bytes_per_s = 4e9, .link_s = 5e-6});
 }
@@ -44,9 +44,9 @@ std::optional<Prediction> alike(const Case& c, Prediction* all = nullptr) {
 }
 
 TEST_CASE("the prediction by symmetry equals that of all ranks") {
-  for (const Case& c : {Case{"hierarchical", Collective::all_reduce, railed(8), 1 << 20},
-                        {"hierarchical", Collective::all_reduce, railed(3), 3 << 20},
-                        {"bucket", Collective::all_reduce, railed(4), 1 << 16},
+  for (const Case& c : {Case{"hierarchical", Collective::all_reduce, railed_racks(8), 1 << 20},
+                        {"hierarchical", Collective::all_reduce, railed_racks(3), 3 << 20},
+                        {"bucket", Collective::all_reduce, railed_racks(4), 1 << 16},
                         {"bucket", Collective::all_reduce, racks(4), 1 << 22},
                         {"bucket", Collective::all_reduce, racks(1), 1 << 22},
                         {"direct", Collective::all_to_all, make_torus({{"x", 5, 1e9}}, 1e-6), 999},

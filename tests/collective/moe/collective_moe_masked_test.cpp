@@ -12,12 +12,12 @@ constexpr uint32_t kRanks = 5, kPerRank = 2, kChoices = 3;
 constexpr size_t kTokens = 40, kWidth = 64;
 
 // What a rank sends and receives. Expert e returns e + 1 times the token.
-struct Layer {
+struct MaskedLayer {
   std::vector<int32_t> experts;
   std::vector<float> weights, tokens, inbox, back;
   Routing routing;
 
-  explicit Layer(uint32_t seed) {
+  explicit MaskedLayer(uint32_t seed) {
     for (size_t i = 0; i < kTokens * kChoices; ++i) {
       experts.push_back(static_cast<int32_t>((i * 7 + i / 5 + seed) % (kRanks * kPerRank)));
       if (i % 11 == 0) experts.back() = -1;  // no choice of the router
@@ -91,7 +91,7 @@ struct Layer {
 
 std::string run_layer(Communicator& group, uint32_t origin, const std::vector<uint32_t>& living) {
   for (const Masked masked : {Masked::drop, Masked::reweigh}) {
-    Layer layer(origin);
+    MaskedLayer layer(origin);
     Result<void> done = layer.dispatch(group);
     if (!done) return done.error().message;
     layer.answer(origin);
@@ -102,10 +102,10 @@ std::string run_layer(Communicator& group, uint32_t origin, const std::vector<ui
   return "";
 }
 
-// Layer after layer, in one of which `victim` is killed.
+// MaskedLayer after layer, in one of which `victim` is killed.
 std::string run_until_death(Communicator& group, uint32_t origin, uint32_t victim) {
   for (int i = 0;; ++i) {
-    Layer layer(origin);
+    MaskedLayer layer(origin);
     if (origin == victim && i == 2) kill(getpid(), SIGKILL);
     Result<void> done = layer.dispatch(group);
     if (done) done = layer.combine(group, Masked::drop);

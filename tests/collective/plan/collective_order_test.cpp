@@ -8,7 +8,7 @@
 namespace weft::test {
 namespace {
 
-constexpr uint32_t kRanks = 4;
+constexpr uint32_t kOrderRanks = 4;
 constexpr size_t kMost = 12'000;  // elements of the larger buffer
 
 struct Reduction {
@@ -21,7 +21,7 @@ struct Reduction {
   std::string_view algorithm;
 
   bool scatters() const { return collective == Collective::reduce_scatter; }
-  size_t elements() const { return scatters() ? count * kRanks : count; }  // of an input
+  size_t elements() const { return scatters() ? count * kOrderRanks : count; }  // of an input
   std::string describe() const {
     return std::string(name(collective)) + " " + std::to_string(count) + " " +
            std::string(name(type)) + " root " + std::to_string(root) +
@@ -30,7 +30,7 @@ struct Reduction {
 };
 
 // Numbers of very different magnitude, so that another order gives other bits.
-std::vector<std::byte> contribution(const Reduction& r, uint32_t rank) {
+std::vector<std::byte> reduction_input(const Reduction& r, uint32_t rank) {
   const size_t width = size_of(r.type);
   std::vector<std::byte> all(r.elements() * width);
   base::Random random(r.seed + rank);
@@ -45,8 +45,8 @@ std::vector<std::byte> in_order_of_ranks(const Reduction& r) {
   const size_t width = size_of(r.type);
   std::vector<float> sums(r.elements());
   std::vector<std::byte> all(r.elements() * width);
-  for (uint32_t rank = 0; rank < kRanks; ++rank) {
-    const std::vector<std::byte> own = contribution(r, rank);
+  for (uint32_t rank = 0; rank < kOrderRanks; ++rank) {
+    const std::vector<std::byte> own = reduction_input(r, rank);
     for (size_t i = 0; i < sums.size(); ++i) {
       const float value = static_cast<float>(decode(r.type, &own[i * width]));
       sums[i] = rank == 0 ? value : sums[i] + value;
@@ -72,7 +72,7 @@ Result<void> call(Communicator& group, const Reduction& r, const std::byte* in, 
 std::string check(Communicator& group, const Reduction& r) {
   const uint32_t rank = group.rank();
   const size_t width = size_of(r.type), share = r.count * width;
-  std::vector<std::byte> in = contribution(r, rank), apart(r.elements() * width);
+  std::vector<std::byte> in = reduction_input(r, rank), apart(r.elements() * width);
   std::byte* out = r.in_place ? in.data() : apart.data();
   if (r.in_place && r.scatters()) out += rank * share;
   if (Result<void> done = call(group, r, in.data(), out); !done)
@@ -92,9 +92,9 @@ Reduction draw(base::Random& random) {
   r.seed = random.next();
   r.collective = kCollectives[random.below(3)];
   r.type = kTypes[random.below(3)];
-  const size_t most = r.scatters() ? kMost / kRanks : kMost;
+  const size_t most = r.scatters() ? kMost / kOrderRanks : kMost;
   r.count = 1 + random.below(random.below(3) == 0 ? 200 : most);
-  r.root = static_cast<uint32_t>(random.below(kRanks));
+  r.root = static_cast<uint32_t>(random.below(kOrderRanks));
   r.in_place = random.below(2) == 0;
   const uint64_t way = random.below(3);
   if (way == 1) r.algorithm = "direct";
@@ -110,7 +110,7 @@ TEST_CASE("any: the same bits for every operation, with loss and reordering") {
        {shm_device("roce"), shm_device("srd"), "roce+udp:lo" + (kFaults + std::to_string(seed)),
         "srd+udp:lo" + (kFaults + std::to_string(seed))}) {
     INFO(device);
-    check_ranks(kRanks,
+    check_ranks(kOrderRanks,
                 {.device = device, .numerics = Numerics::any, .patience = Duration::from_s(4)},
                 [&](Communicator& group) -> std::string {
                   base::Random random(seed);

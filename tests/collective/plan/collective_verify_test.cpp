@@ -13,7 +13,7 @@
 namespace weft::collective {
 namespace {
 
-std::string describe(const Blocks& blocks) {
+std::string describe_shape(const Blocks& blocks) {
   std::string text;
   for (const uint64_t count : blocks.counts)
     text += (text.empty() ? ", " : " ") + std::to_string(count);
@@ -22,19 +22,19 @@ std::string describe(const Blocks& blocks) {
   return text;
 }
 
-std::string describe(const Algorithm& algorithm, const Shape& shape) {
+std::string describe_shape(const Algorithm& algorithm, const Shape& shape) {
   return std::string(algorithm.name) + " " + std::string(name(shape.collective)) + " of " +
          std::to_string(shape.ranks) + " ranks, count " + std::to_string(shape.count) + ", root " +
          std::to_string(shape.root) + (shape.in_place ? ", in place" : "") +
          (shape.exact ? "" : ", wide") + (shape.average ? ", average" : "") +
          (shape.any_order ? ", in any order" : "") + ", piece " + std::to_string(shape.piece) +
-         describe(shape.blocks);
+         describe_shape(shape.blocks);
 }
 
 // "" or the error.
 std::string proof(const Algorithm& algorithm, const Shape& shape) {
   const Result<void> verified = verify(shape, programs_of(algorithm, shape));
-  return verified ? "" : describe(algorithm, shape) + ": " + verified.error().message;
+  return verified ? "" : describe_shape(algorithm, shape) + ": " + verified.error().message;
 }
 
 // Blocks of 0 to `most` elements, many of them empty.

@@ -107,7 +107,7 @@ TEST_CASE("wait_for() returns at its limit, and the operation continues") {
 }
 
 // How many packets of more than a kilobyte a capture has, and how many of these are of this DSCP.
-std::pair<int, int> large_packets(const std::string& file, int dscp) {
+std::pair<int, int> has_large_packets(const std::string& file, int dscp) {
   std::ifstream in(file, std::ios::binary);
   const std::string all((std::istreambuf_iterator<char>(in)), {});
   constexpr size_t kFileHeader = 24, kRecordHeader = 16, kTos = 14 + 1;  // behind Ethernet's header
@@ -142,7 +142,7 @@ TEST_CASE("the traffic class of a communicator is the DSCP of its packets") {
       std::thread other(rank_of, 1);
       rank_of(0);
       other.join();
-      const auto [all, right] = large_packets(file, dscp);
+      const auto [all, right] = has_large_packets(file, dscp);
       INFO(provider << ", class " << number);
       CHECK(all > 10);
       CHECK(right == all);

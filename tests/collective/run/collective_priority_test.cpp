@@ -20,9 +20,9 @@ Instant test_now() {
 }
 const bool kInTestTime = base::live_in_virtual_time(test_now);
 
-class Pair {
+class PriorityPair {
  public:
-  explicit Pair(const std::string& provider) {
+  explicit PriorityPair(const std::string& provider) {
     REQUIRE(kInTestTime);
     char directory[] = "/tmp/weft-turns-XXXXXX";
     REQUIRE(mkdtemp(directory) != nullptr);
@@ -43,7 +43,7 @@ class Pair {
     REQUIRE(groups_[1]);
     stands_still = true;
   }
-  ~Pair() {
+  ~PriorityPair() {
     stands_still = false;
     on_both([&](uint32_t rank) { groups_[rank].reset(); });
   }
@@ -79,7 +79,7 @@ constexpr size_t kBulk = 128 << 10, kUrgent = 16 << 20;
 TEST_CASE("an earlier call of a less urgent class yields to an urgent call that advances") {
   for (const std::string provider : {"roce", "srd"}) {
     INFO(provider);
-    Pair pair(provider);
+    PriorityPair pair(provider);
     const Operation bulk[] = {pair.sum(0, kBulk, 3), pair.sum(1, kBulk, 3)};
     const Operation urgent[] = {pair.sum(0, kUrgent, 0), pair.sum(1, kUrgent, 0)};
     CHECK(pair.turns_until_done(urgent, 400) < 400);
@@ -90,7 +90,7 @@ TEST_CASE("an earlier call of a less urgent class yields to an urgent call that 
 }
 
 TEST_CASE("a less urgent call advances while the urgent one waits for a rank") {
-  Pair pair("roce");
+  PriorityPair pair("roce");
   const Operation bulk[] = {pair.sum(0, kUrgent, 3), pair.sum(1, kUrgent, 3)};
   const Operation waits = pair.sum(0, kBulk, 0);
   CHECK(pair.turns_until_done(bulk, 2000) < 2000);
@@ -99,7 +99,7 @@ TEST_CASE("a less urgent call advances while the urgent one waits for a rank") {
 }
 
 TEST_CASE("back-to-back urgent calls do not starve the others") {
-  Pair pair("roce");
+  PriorityPair pair("roce");
   const Operation bulk[] = {pair.sum(0, kBulk, 3), pair.sum(1, kBulk, 3)};
   int calls = 0;
   for (; calls < 5000 && !(bulk[0].done() && bulk[1].done()); ++calls) {

@@ -15,7 +15,7 @@ struct Outcome {
 };
 
 // 48 MiB of WRITEs over a cable of 10 Gb/s, through faults of the sender's port.
-Outcome transfer(const middleware::FaultOptions& faults) {
+Outcome transfer_with_faults(const middleware::FaultOptions& faults) {
   constexpr uint32_t kBytes = 1u << 20, kTimes = 48;
   PairOptions o = options_with(Psn{0xFFFFF0}, 4096, kBytes);
   o.link = {.rate = Rate::from_gbps(10), .delay = Duration::from_us(2)};
@@ -46,10 +46,10 @@ Outcome transfer(const middleware::FaultOptions& faults) {
 }
 
 TEST_CASE("packets that are late by many round trips cost little") {
-  const Outcome calm = transfer({});
+  const Outcome calm = transfer_with_faults({});
   CHECK(calm.early == 0);
   const Outcome late =
-      transfer({.reorder = 10'000, .reorder_time = Duration::from_us(200), .seed = 3});
+      transfer_with_faults({.reorder = 10'000, .reorder_time = Duration::from_us(200), .seed = 3});
   INFO("calm " << calm.seconds << " s, late " << late.seconds << " s, " << late.rewinds
                << " rewinds");
   CHECK(late.early > 100);
@@ -58,13 +58,13 @@ TEST_CASE("packets that are late by many round trips cost little") {
 }
 
 TEST_CASE("a loss costs little, heavy reordering ends") {
-  const Outcome calm = transfer({});
-  const Outcome loss = transfer({.loss = 10'000, .seed = 4});
+  const Outcome calm = transfer_with_faults({});
+  const Outcome loss = transfer_with_faults({.loss = 10'000, .seed = 4});
   INFO("calm " << calm.seconds << " s, loss " << loss.seconds << " s, " << loss.again
                << " packets sent again after " << loss.rewinds << " rewinds");
   CHECK(calm.seconds / loss.seconds >= 0.6);
   const Outcome mess =
-      transfer({.reorder = 500'000, .reorder_time = Duration::from_us(100), .seed = 5});
+      transfer_with_faults({.reorder = 500'000, .reorder_time = Duration::from_us(100), .seed = 5});
   INFO("mess " << mess.seconds << " s, " << mess.rewinds << " rewinds");
   CHECK(calm.seconds / mess.seconds >= 0.6);
 }

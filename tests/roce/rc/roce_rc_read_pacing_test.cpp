@@ -10,12 +10,12 @@
 namespace weft::test {
 namespace {
 
-constexpr uint32_t kMtu = 1024;
+constexpr uint32_t kReadPacingMtu = 1024;
 constexpr uint32_t kTotal = 4u << 20;
 
 // Station a owns the memory and the controller; b reads it.
 PairOptions read_from_a(const char* controller, int64_t gbps, int64_t rtt_us) {
-  PairOptions o = options_with(Psn{0xFFFFF0}, kMtu, 16u << 20);
+  PairOptions o = options_with(Psn{0xFFFFF0}, kReadPacingMtu, 16u << 20);
   const Result<congestion::Preset> made = congestion::make_preset(
       controller, {.line = Rate::from_gbps(gbps), .rtt = Duration::from_us(rtt_us), .network = {}});
   REQUIRE(made);
@@ -66,8 +66,8 @@ TEST_CASE("READ responses leave at the rate, in bursts of ten microseconds at mo
   };
   read(p, kTotal);
   finish(p, kTotal);
-  REQUIRE(left.size() == kTotal / kMtu);
-  const double frame = kMtu + 82 + (telemetry ? 108 : 0);
+  REQUIRE(left.size() == kTotal / kReadPacingMtu);
+  const double frame = kReadPacingMtu + 82 + (telemetry ? 108 : 0);
   const double per_packet = frame * 8 / 10e9 * 1e12;  // ps
   const double took = static_cast<double>((left.back() - left.front()).ps);
   CHECK(took == Approx(static_cast<double>(left.size() - 1) * per_packet).epsilon(0.002));
@@ -100,7 +100,7 @@ TEST_CASE("a window bounds the READ responses in flight, exactly where they are 
   };
   read(p, kTotal);
   finish(p, kTotal);
-  constexpr int64_t kPackets = kWindow / kMtu + 1;
+  constexpr int64_t kPackets = kWindow / kReadPacingMtu + 1;
   if (telemetry) {
     CHECK(most <= kPackets);
     CHECK(most >= kPackets - 1);
@@ -132,7 +132,7 @@ TEST_CASE("WRITEs and READ responses of one queue pair share its rate") {
   }
   p.world.run_for(Duration::from_ms(2));
   const double frames = static_cast<double>(responses + writes);
-  const double frame = kMtu + 82 + (telemetry ? 108 : 0);
+  const double frame = kReadPacingMtu + 82 + (telemetry ? 108 : 0);
   CHECK(frames * frame * 8 / 10e9 ==
         Approx(static_cast<double>((last - first).ps) / 1e12).epsilon(0.02));
   CHECK(static_cast<double>(responses) / frames == Approx(0.5).margin(0.1));

@@ -12,10 +12,10 @@
 namespace weft::test {
 namespace {
 
-constexpr uint32_t kMtu = 1024;
+constexpr uint32_t kTelemetryMtu = 1024;
 constexpr uint16_t kLinkNumber = 0x0042;
 
-congestion::Preset preset(const char* name, int64_t gbps, int64_t rtt_us = 44) {
+congestion::Preset telemetry_preset(const char* name, int64_t gbps, int64_t rtt_us = 44) {
   const Result<congestion::Preset> made = congestion::make_preset(
       name, {.line = Rate::from_gbps(gbps), .rtt = Duration::from_us(rtt_us), .network = {}});
   REQUIRE(made);
@@ -24,9 +24,9 @@ congestion::Preset preset(const char* name, int64_t gbps, int64_t rtt_us = 44) {
 
 // NICs of 100 Gb/s, and between them a cable of 10 that stamps.
 PairOptions before_slow_link(const char* controller, int64_t delay_us = 20) {
-  PairOptions o = options_with(Psn{0xFFFFF0}, kMtu, 16u << 20);
+  PairOptions o = options_with(Psn{0xFFFFF0}, kTelemetryMtu, 16u << 20);
   if (controller != nullptr)
-    o.station_a.engine.congestion = preset(controller, 100, 2 * delay_us + 4);
+    o.station_a.engine.congestion = telemetry_preset(controller, 100, 2 * delay_us + 4);
   o.station_a.capabilities.in_flight_limit = 8u << 20;
   o.connect.timeout = 14;  // 67 ms: longer than any queue here
   o.connect.telemetry = true;
@@ -53,7 +53,7 @@ void post_writes(Pair& p, uint32_t bytes, int times = 1) {
   }
 }
 
-void finish(Pair& p, uint32_t bytes) {
+void finish_telemetry(Pair& p, uint32_t bytes) {
   REQUIRE(p.world.run());
   for (const Completion& c : p.a.sent()) CHECK(c.status == Status::success);
   CHECK(std::memcmp(p.station_a.at(0), p.station_b.at(0), bytes) == 0);
@@ -93,7 +93,7 @@ TEST_CASE("every frame has a block, which the ICRC does not cover") {
     return check(f, true);
   };
   post_writes(p, 100'000);
-  finish(p, 100'000);
+  finish_telemetry(p, 100'000);
   CHECK(requests == 98);
   CHECK(answers > 0);
   CHECK(p.station_b.count(transport::Count::rx_unagreed_telemetry) == 0);
@@ -163,7 +163,7 @@ TEST_CASE("a device without telemetry rejects it") {
                                       .access = Access::all}));
   QueuePairAttributes rtr{.state = QpState::rtr};
   rtr.path = AddressVector{.destination = p.station_b.address()};
-  rtr.path_mtu = kMtu;
+  rtr.path_mtu = kTelemetryMtu;
   rtr.dest_qpn = p.b.qp().number;
   rtr.rq_psn = Psn{1};
   rtr.max_dest_rd_atomic = rtr.min_rnr_timer = uint8_t{1};
@@ -208,7 +208,7 @@ Seen run_with(const char* controller, int64_t delay_us = 20) {
   const Seen seen = watch(p, Duration::from_ms(15), Duration::from_ms(20));
   CHECK(p.link.dropped() == 0);
   CHECK(p.station_a.count(transport::Count::acks_without_telemetry) == 0);
-  finish(p, 8u << 20);
+  finish_telemetry(p, 8u << 20);
   return seen;
 }
 
@@ -273,7 +273,7 @@ TEST_CASE("queue pairs of one device choose their controllers") {
   post_writes(p, 8u << 20, 4);
   const Seen seen = watch(p, Duration::from_ms(5), Duration::from_ms(10));
   CHECK(seen.p95_queue < 15'000);
-  finish(p, 8u << 20);
+  finish_telemetry(p, 8u << 20);
 }
 
 TEST_CASE("dctcp gets each mark, and keeps the queue near its threshold") {
@@ -295,7 +295,7 @@ TEST_CASE("marks are counted per packet, even if acknowledgements are lost") {
     return ++answers % 3 != 0;
   };
   post_writes(p, 4u << 20);
-  finish(p, 4u << 20);
+  finish_telemetry(p, 4u << 20);
   CHECK(told > 0);
   CHECK(told == p.station_b.count(transport::Count::rx_ecn_marked));
 }
@@ -303,7 +303,7 @@ TEST_CASE("marks are counted per packet, even if acknowledgements are lost") {
 TEST_CASE("without telemetry of switches hpcc counts that and uses the host queue") {
   const bool agreed = GENERATE(false, true);  // a path without switches that stamp
   PairOptions o = before_slow_link("hpcc");
-  o.station_a.engine.congestion = preset("hpcc", 10);
+  o.station_a.engine.congestion = telemetry_preset("hpcc", 10);
   o.connect.telemetry = agreed;
   o.link.rate = Rate::from_gbps(100);
   o.link.stamp = 0;
