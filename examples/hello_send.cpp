@@ -16,7 +16,7 @@ static int serve(weft::Listener& listener) {
   return std::strcmp(text, "hello, RDMA") == 0 ? 0 : 1;
 }
 
-static int greet(const std::string& address) {
+static int send_message(const std::string& address) {
   const Side side;
   char text[] = "hello, RDMA";
   const auto region = need(side.pd.register_memory(text, sizeof text, weft::Access::none));
@@ -28,4 +28,4 @@ static int greet(const std::string& address) {
   return done.status == weft::Status::success ? 0 : 1;
 }
 
-int main(int argc, char** argv) { return run(argc, argv, serve, greet); }
+int main(int argc, char** argv) { return run(argc, argv, serve, send_message); }

@@ -54,7 +54,7 @@ static weft::Device open_srd() {
   return need(weft::Device::open(spec != nullptr ? spec : "srd+udp:lo"));
 }
 
-static int greet(int pipe, int number) {
+static int run_client(int pipe, int number) {
   Name server;
   if (read(pipe, &server, sizeof server) != sizeof server) return 1;
   Endpoint me(open_srd());
@@ -69,7 +69,7 @@ int main() {
   int pipes[2];
   if (pipe(pipes) != 0) return 1;
   for (int i = 1; i <= kClients; ++i)
-    if (fork() == 0) return greet(pipes[0], i);
+    if (fork() == 0) return run_client(pipes[0], i);
   Endpoint server(open_srd());
   const Name name = server.name();
   for (int i = 0; i < kClients; ++i)

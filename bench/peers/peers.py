@@ -218,7 +218,7 @@ def summary(values):
     return {"median": middle, "spread": (max(values) - min(values)) / middle, "runs": len(values)}
 
 
-def judge(entry, figures):
+def compare_with_gates(entry, figures):
     """The gates of a line, each with ratio and verdict."""
     ours = figures.get("weft")
     lower = entry["unit"] == "us"
@@ -246,7 +246,7 @@ def report(lines, samples):
         results.append({"line": entry["name"], "unit": entry["unit"], "goal": entry["goal"],
                         "figures": {n: f for n, f in figures.items() if f},
                         "missing": [n for n, f in figures.items() if not f],
-                        "gates": judge(entry, figures)})
+                        "gates": compare_with_gates(entry, figures)})
     return results
 
 

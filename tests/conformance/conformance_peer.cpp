@@ -101,13 +101,13 @@ class Link {
  public:
   Link(Context& context, size_t index, const std::string& address, size_t count, uint8_t timeout)
       : index_(index),
-        visitor_(context.device),
+        connector_(context.device),
         cq_(must(context.device.completion_queue({.capacity = 1024}), "cq")),
         memory_(2 * kSlot),
         region_(must(context.pd.register_memory(memory_.data(), memory_.size(), Access::all),
                      "register")) {
     for (size_t i = 0; i < count; ++i) {
-      Met peer = must(visitor_.meet(address, context.queue_pair(cq_), timeout), "connect");
+      Met peer = must(connector_.meet(address, context.queue_pair(cq_), timeout), "connect");
       Invitation invitation{};
       if (peer.peer_data.size() >= sizeof invitation)
         std::memcpy(&invitation, peer.peer_data.data(), sizeof invitation);
@@ -171,13 +171,13 @@ class Link {
     Completion c;
     for (int tenth = 0; tenth < 600; ++tenth) {
       if (cq_.wait({&c, 1}, Duration::from_ms(100)) == 1) return c;
-      visitor_.hear_ends();
+      connector_.hear_ends();
     }
     die("no completion in a minute");
   }
 
   size_t index_;
-  Visitor visitor_;
+  Connector connector_;
   CompletionQueue cq_;
   std::vector<std::byte> memory_;
   MemoryRegion region_;

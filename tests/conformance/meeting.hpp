@@ -69,9 +69,9 @@ class Door {
 };
 
 // The client's side.
-class Visitor {
+class Connector {
  public:
-  explicit Visitor(const Device& device) : device_(device) {
+  explicit Connector(const Device& device) : device_(device) {
     if (device.attributes().only_by_cm) channel_ = *CmChannel::create(device);
   }
   // `address`: HOST:PORT; with the connection manager HOST is the device's own.

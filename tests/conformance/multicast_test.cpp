@@ -106,18 +106,18 @@ void copies(Wire wire) {
   MulticastParty p(device_string(wire));
   const QueuePair sender = p.add(p.a);
   const QueuePair near = p.add(p.a), far = p.add(p.b), far_too = p.add(p.b);
-  const QueuePair stranger = p.add(p.b), other_key = p.add(p.b, kQKey + 1);
+  const QueuePair other_member = p.add(p.b), other_key = p.add(p.b, kQKey + 1);
   for (const QueuePair* qp : {&near, &far, &far_too, &other_key})
     REQUIRE(qp->attach_multicast(p.group));
   REQUIRE(far.attach_multicast(p.group));  // it is there already
-  REQUIRE(stranger.attach_multicast(p.twin));
+  REQUIRE(other_member.attach_multicast(p.twin));
   const uint32_t mtu = p.a.side.device.attributes().active_mtu;
   for (const size_t size : {size_t{0}, size_t{1}, size_t{1000}, size_t{mtu}}) {
     INFO(size);
     CHECK(p.say(p.a, sender, p.group, size, 3) == ".xxx..");
   }
   CHECK(p.say(p.a, sender, p.twin, 100, 1) == "....x.");
-  CHECK(p.say(p.b, stranger, p.group, 100, 3) == ".xxx..");
+  CHECK(p.say(p.b, other_member, p.group, 100, 3) == ".xxx..");
   // Leaving, by detach and by destruction.
   REQUIRE(far.detach_multicast(p.group));
   CHECK(p.say(p.a, sender, p.group, 100, 2) == ".x.x..");
@@ -127,7 +127,7 @@ void copies(Wire wire) {
   REQUIRE(other_key.detach_multicast(p.group));
   CHECK(p.say(p.a, sender, p.group, 100, 0) == "......");
   REQUIRE(near.attach_multicast(p.group));
-  CHECK(p.say(p.b, stranger, p.group, 100, 1) == ".x....");
+  CHECK(p.say(p.b, other_member, p.group, 100, 1) == ".x....");
   p.members.erase(p.members.begin() + 5);  // destruction without detach
 }
 WEFT_ON_WIRE(copies, "multicast: each member gets one copy, roce:C-OPS-87", udp)

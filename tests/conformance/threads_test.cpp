@@ -148,7 +148,7 @@ WEFT_ON_EACH_PORT_AND_SRD(all_at_once, "eight threads make every call at once (C
 WEFT_ON_LOSSY_PORTS(all_at_once, "eight threads make every call at once under faults (C-EVT-112)")
 
 // Queue pairs that die while others post on them, and while their completions are polled.
-void destroyed_under_way(Wire wire) {
+void destroyed_in_flight(Wire wire) {
   const std::string spec = device_string(wire);
   const Side a(spec, 65536), b(spec, 65536);
   const Buffer near(a, 4096), far(b, 4096);
@@ -177,7 +177,7 @@ void destroyed_under_way(Wire wire) {
   poller.join();
   CHECK(wrong == 0);
 }
-WEFT_ON_EACH_PORT_AND_SRD(destroyed_under_way,
+WEFT_ON_EACH_PORT_AND_SRD(destroyed_in_flight,
                           "queue pairs die while threads post and poll (C-STATE-67)")
 
 // How many entries a folder of /proc/self has: "fd", "task".

@@ -174,10 +174,10 @@ WEFT_ON_EACH_PORT(invalidates, "a local invalidate ends a type 2 window (C-OPS-8
 
 // Type 1 windows are bound again, never invalidated; a key of another window cannot be used.
 void may_not_invalidate(Wire wire) {
-  for (const bool stranger : {false, true}) {
+  for (const bool wrong_key : {false, true}) {
     Windows w(wire, WindowType::one);
     w.show();
-    const RKey key = stranger ? RKey{w.window.rkey().value ^ 0x100} : w.window.rkey();
+    const RKey key = wrong_key ? RKey{w.window.rkey().value ^ 0x100} : w.window.rkey();
     REQUIRE(w.p.qb.post_send({.opcode = Opcode::local_invalidate, .invalidate = key}));
     CHECK(w.p.next(w.p.b).status == Status::mw_bind_error);
     CHECK(w.p.qb.state() == QpState::err);

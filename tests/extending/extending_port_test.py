@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """A folder of providers/port is a port without a line elsewhere: in a copy of the tree with the
-example port, CMake lists it and tidy has no objection. extending_build_test.py builds it."""
+example port, CMake lists it and tidy finds no problem. extending_build_test.py builds it."""
 import pathlib
 import subprocess
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the build into a stage and uses it as a stranger would: a project outside of the tree
+# Installs the build into a stage and uses it as a user would: a project outside of the tree
 # finds it by find_package and by pkg-config, builds, runs; and libweft.so exports only the public
 # API.
 # Usage: install_test.sh SOURCE_DIR BUILD_DIR

@@ -60,7 +60,7 @@ class Rails(unittest.TestCase):
                 return
         self.fail(ranks[0].communicate(timeout=LIMIT)[1])
 
-    def test_a_network_goes_away_under_way(self):
+    def test_a_network_goes_away_during_transfer(self):
         for net in NETS[:2]:
             with tempfile.TemporaryDirectory() as folder:
                 ranks = self.start(folder, "-b", "64K", "-e", "2M", "-n", "20", "-w", "1")

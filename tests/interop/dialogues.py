@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Short dialogues of a raw peer with one end, and what the end does: the material of the table of
-differences in README.md. A dialogue returns its observation as text and judges nothing."""
+differences in README.md. A dialogue returns its observation as text and checks nothing."""
 import pathlib
 import select
 

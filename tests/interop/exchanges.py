@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What any two ends of a wire must be able to do with each other, and a proof that they did it.
 
-Both ends are asked in the same words (puppet/puppet.hpp), so neither judges itself: their bytes are
+Both ends are asked in the same words (puppet/puppet.hpp), so neither checks itself: their bytes are
 compared by digest. WEFT_SEED repeats a run.
 """
 import os

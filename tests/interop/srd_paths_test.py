@@ -110,7 +110,7 @@ class Links(unittest.TestCase):
         time.sleep(0.2)
         return sent[link], (sum(sent) - sent[link]) / (LINKS - 1)
 
-    def test_links_are_cut_under_way(self):
+    def test_links_are_cut_during_transfer(self):
         with tempfile.TemporaryDirectory() as folder:
             device = "srd+udp:{},udp.ports=64,paths=32"
             # The first link carries the programs' talk.
@@ -168,10 +168,10 @@ class Rails(unittest.TestCase):
         for net in ("10.92.0", "10.93.0"):
             self.assertGreater(sent[f"{net}.1", f"{net}.2"], seen["n_iterations"] / 16)
 
-    def test_interfaces_go_down_under_way(self):
+    def test_interfaces_go_down_during_transfer(self):
         self.run_over("udp", ("10.92.0.1", "10.93.0.1"), ("10.92.0.2", "10.93.0.2"))
 
-    def test_interfaces_of_raw_frames_go_down_under_way(self):
+    def test_interfaces_of_raw_frames_go_down_during_transfer(self):
         self.run_over("af_packet", ("r0", "s0"), ("r1", "s1"))
 
 

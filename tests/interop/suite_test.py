@@ -60,7 +60,7 @@ class Suite(unittest.TestCase):
         self.assertNotIn("SKIPPED", done.stdout + done.stderr)
         self.assertIn("not run: Lacking: no such thing here", done.stdout)
 
-    def judge(self, permitted):
+    def check_skips(self, permitted):
         """What skips.py says where that is permitted: its exit code and lines."""
         said = saxutils.escape("\n".join(MARKS))
         junit, names = self.folder / "junit.xml", self.folder / "permitted.txt"
@@ -72,11 +72,12 @@ class Suite(unittest.TestCase):
         return done.returncode, done.stdout
 
     def test_each_part_is_permitted_by_name(self):
-        status, said = self.judge(["interop/sample_test:Lacking  # missing",
+        status, said = self.check_skips(["interop/sample_test:Lacking  # missing",
                                    "interop/sample_test:There.*  # missing"])
         self.assertEqual(status, 0, said)
         self.assertIn("skipped: interop/sample_test:Lacking (no such thing here)\n", said)
-        status, said = self.judge(["interop/sample_test  # all of it", "*:Lacking  # missing"])
+        status, said = self.check_skips(["interop/sample_test  # all of it",
+                                         "*:Lacking  # missing"])
         self.assertEqual(status, 1, said)
         self.assertIn("There.test_that (not today): NOT PERMITTED", said)
 

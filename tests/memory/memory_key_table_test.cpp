@@ -79,7 +79,7 @@ TEST_CASE("roce:C-OPS-88 windows of a domain and of a queue pair") {
   KeyTable table(random);
   const Access rights = Access::all | Access::window_bind;
   const uint32_t region = table.insert(pointer(0x1000), 0x100, rights, 1);
-  const AccessContext owner{1, 9}, neighbour{1, 8}, stranger{2, 9};
+  const AccessContext owner{1, 9}, neighbour{1, 8}, other_domain{2, 9};
   std::byte* where = nullptr;
   for (const KeyKind kind : {KeyKind::window_of_domain, KeyKind::window_of_queue}) {
     const bool of_queue = kind == KeyKind::window_of_queue;
@@ -90,7 +90,7 @@ TEST_CASE("roce:C-OPS-88 windows of a domain and of a queue pair") {
     const uint32_t key = table.choose_key(window, window + 1);
     CHECK(key >> 8 == window >> 8);
     const Binding binding{window, region, key, 0x1010, 0x10, Access::remote_read};
-    CHECK_FALSE(table.bind(binding, stranger));
+    CHECK_FALSE(table.bind(binding, other_domain));
     Binding bad = binding;
     bad.length = 0x1000;
     CHECK_FALSE(table.bind(bad, owner));
@@ -106,7 +106,7 @@ TEST_CASE("roce:C-OPS-88 windows of a domain and of a queue pair") {
           Verdict::out_of_bounds);
     CHECK(table.check(key, owner, 0x1010, 1, Access::remote_write, &where) ==
           Verdict::no_permission);
-    CHECK(table.check(key, stranger, 0x1010, 1, Access::remote_read, &where) ==
+    CHECK(table.check(key, other_domain, 0x1010, 1, Access::remote_read, &where) ==
           Verdict::wrong_domain);
     CHECK((table.check(key, neighbour, 0x1010, 1, Access::remote_read, &where) == Verdict::ok) !=
           of_queue);

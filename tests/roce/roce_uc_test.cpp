@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Unreliable connections: messages of any length arrive in order or not at all, nothing is ever
-// answered, and what is dropped is counted. Losses are exact: a judge drops the frame that the case
-// is about. The last case draws them.
+// answered, and what is dropped is counted. Losses are exact: a filter drops the frame that the
+// case is about. The last case draws them.
 #include "tests/support/scale.hpp"
 #include "tests/virtual_time/dialogue.hpp"
 

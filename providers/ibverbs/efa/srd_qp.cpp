@@ -182,7 +182,8 @@ uint32_t SrdQp::add_peer(const Gid& address) const noexcept {
 
 const char* SrdQp::invalid_reason(const SendRequest& r, uint32_t& length) const noexcept {
   const transport::RequestLimits limits{options_.max_send_sge, options_.max_inline, UINT32_MAX};
-  if (const char* const reason = srd_objection(r, service().limits, limits, length)) return reason;
+  if (const char* const reason = srd_invalid_reason(r, service().limits, limits, length))
+    return reason;
   if (r.to == nullptr && !(attributes_.path && attributes_.dest_qpn))
     return "no destination: set SendRequest::to and remote_qpn";
   return nullptr;

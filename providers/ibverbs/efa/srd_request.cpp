@@ -16,7 +16,7 @@ bool is_send(Opcode opcode) noexcept {
   return opcode == Opcode::send || opcode == Opcode::send_with_imm;
 }
 
-const char* objection_to_opcode(Opcode opcode, const SrdLimits& device) noexcept {
+const char* invalid_opcode_reason(Opcode opcode, const SrdLimits& device) noexcept {
   switch (opcode) {
     case Opcode::send:
     case Opcode::send_with_imm:
@@ -44,7 +44,7 @@ const char* objection_to_opcode(Opcode opcode, const SrdLimits& device) noexcept
   return "this provider has no such opcode";
 }
 
-const char* objection_to_flags(const SendRequest& r) noexcept {
+const char* invalid_flags_reason(const SendRequest& r) noexcept {
   if (has(r.flags, SendFlags::fence)) return "SRD has no fence: wait for completions";
   if (has(r.flags, SendFlags::ordered))
     return "the device has no ordered requests (DeviceAttributes::has_ordered)";
@@ -63,10 +63,10 @@ void set_inline(ibv_qp_ex& qp, std::span<const Sge> sges) noexcept {
 
 }  // namespace
 
-const char* srd_objection(const SendRequest& r, const SrdLimits& device,
-                          const transport::RequestLimits& qp, uint32_t& length) noexcept {
-  if (const char* const reason = objection_to_opcode(r.opcode, device)) return reason;
-  if (const char* const reason = objection_to_flags(r)) return reason;
+const char* srd_invalid_reason(const SendRequest& r, const SrdLimits& device,
+                               const transport::RequestLimits& qp, uint32_t& length) noexcept {
+  if (const char* const reason = invalid_opcode_reason(r.opcode, device)) return reason;
+  if (const char* const reason = invalid_flags_reason(r)) return reason;
   const bool send = is_send(r.opcode);
   const uint64_t longest = send ? device.max_send : device.max_rdma;
   uint64_t sum = 0;

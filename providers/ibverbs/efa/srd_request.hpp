@@ -14,8 +14,8 @@
 namespace weft::ibverbs {
 
 // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
-const char* srd_objection(const SendRequest& r, const SrdLimits& device,
-                          const transport::RequestLimits& qp, uint32_t& length) noexcept;
+const char* srd_invalid_reason(const SendRequest& r, const SrdLimits& device,
+                               const transport::RequestLimits& qp, uint32_t& length) noexcept;
 
 // Where a request goes.
 struct SrdDestination {

@@ -30,14 +30,14 @@ uint32_t opcodes_of(QpType type) noexcept {
   }
 }
 
-const char* objection_to_datagram(const SendRequest& r, uint32_t length, uint32_t mtu) noexcept {
+const char* invalid_datagram_reason(const SendRequest& r, uint32_t length, uint32_t mtu) noexcept {
   if (r.to == nullptr || r.remote_qpn.value == 0 || r.remote_qpn.value > Psn::kMask)
     return "a datagram needs SendRequest::to, remote_qpn and remote_qkey";
   if (length > mtu) return "a datagram has at most DeviceAttributes::active_mtu bytes";
   return nullptr;
 }
 
-const char* objection_to_local(const SendRequest& r, const Domain& domain) noexcept {
+const char* invalid_local_reason(const SendRequest& r, const Domain& domain) noexcept {
   if (!r.sges.empty() || has(r.flags, SendFlags::inline_data))
     return "binding and invalidating have no scatter/gather entries and no inline data";
   if (r.opcode == Opcode::local_invalidate) return nullptr;
@@ -75,7 +75,7 @@ void Qp::set_max_rd_atomic(uint32_t max_rd_atomic) noexcept {
 }
 
 // Why it is not among usable_.
-const char* Qp::objection_to_opcode(Opcode opcode) const noexcept {
+const char* Qp::invalid_opcode_reason(Opcode opcode) const noexcept {
   const QpType type = options_.type;
   if (opcode > Opcode::local_invalidate || opcode == Opcode::write_add)
     return "this provider has no such opcode";
@@ -94,14 +94,14 @@ const char* Qp::objection_to_opcode(Opcode opcode) const noexcept {
 
 const char* Qp::invalid_reason(const SendRequest& r) const noexcept {
   if ((usable_.load(std::memory_order_relaxed) & opcode_bit(r.opcode)) == 0)
-    return objection_to_opcode(r.opcode);
+    return invalid_opcode_reason(r.opcode);
   if (r.imm_high != 0)
     return "immediate data has 32 bits here: set imm_high to 0, or use provider srd";
   uint32_t length = 0;
   if (const char* const reason = transport::invalid_reason(r, send_limits_, length)) return reason;
-  if (is_local(r.opcode)) return objection_to_local(r, *domain_);
+  if (is_local(r.opcode)) return invalid_local_reason(r, *domain_);
   if (options_.type == QpType::ud)
-    return objection_to_datagram(r, length, context().attributes().active_mtu);
+    return invalid_datagram_reason(r, length, context().attributes().active_mtu);
   if (options_.type == QpType::xrc_initiator && r.remote_srq > 0xFFFFFF)
     return "SendRequest::remote_srq has more than 24 bits";
   return nullptr;

@@ -70,7 +70,7 @@ PostStatus Qp::post_send(std::span<const SendRequest> requests) noexcept {
 PostStatus Qp::post_send_otherwise(std::span<const SendRequest> requests) noexcept {
   if (context().forked()) return {Code::permission_denied, 0, kForked};
   if (options_.type == QpType::xrc_target)
-    return {Code::invalid_argument, 0, objection_to_opcode(Opcode::send)};
+    return {Code::invalid_argument, 0, invalid_opcode_reason(Opcode::send)};
   if (!takes_sends())
     return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
   return ledger_ != nullptr ? post_by_ledger(requests) : post_in_order(requests);

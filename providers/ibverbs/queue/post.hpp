@@ -71,9 +71,9 @@ inline WorkType work_type(const RecvRequest&) noexcept { return WorkType::recv; 
 
 // What is posted in ERR where the device refuses or keeps it: checked as always, and flushed from
 // here. invalid_reason(request) says what is wrong with one, or returns nullptr.
-template <class Queue, class Request, class Objection>
+template <class Queue, class Request, class InvalidReason>
 PostStatus flush_all(std::span<const Request> requests, QpNum qp, Queue& cq,
-                     Objection invalid_reason) noexcept {
+                     InvalidReason invalid_reason) noexcept {
   PostStatus status;
   for (const Request& r : requests) {
     if (const char* const reason = invalid_reason(r))

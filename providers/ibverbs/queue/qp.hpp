@@ -55,7 +55,7 @@ class Qp final : public DeviceQp {
   }
   // What is wrong with a request, or nullptr.
   const char* invalid_reason(const SendRequest& r) const noexcept;
-  const char* objection_to_opcode(Opcode opcode) const noexcept;
+  const char* invalid_opcode_reason(Opcode opcode) const noexcept;
   // Fills in `work`, or says what is wrong with the request.
   const char* translate(const SendRequest& r, ibv_send_wr& work) noexcept;
   PostStatus post_send_otherwise(std::span<const SendRequest> requests) noexcept;

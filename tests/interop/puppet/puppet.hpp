@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One end of an RDMA connection that does what lines of text tell it. The interop tests drive two
 // of them, one on weft and one on the kernel's verbs, with the same words and compare the answers,
-// so what a test asks for stands in one place and no implementation judges itself.
+// so what a test asks for stands in one place and no implementation checks itself.
 //
 // A line is `NAME key=value ...`, the answer `ok key=value ...` or `error TEXT`:
 // clang-format off

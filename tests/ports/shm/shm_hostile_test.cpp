@@ -28,7 +28,7 @@ struct Liar {
     hello.slots = geometry.slots;
     hello.data_bytes = geometry.data_bytes;
   }
-  void greet(const Gid& victim) {
+  void send_handshake(const Gid& victim) {
     hello.destination = victim;
     REQUIRE(shm::connect_to(where, victim, socket) == shm::Connect::ok);
     REQUIRE(shm::send_hello(socket.fd(), hello, file.fd()));
@@ -118,7 +118,7 @@ TEST_CASE("shm: a descriptor that can be truncated, or is no memfd, is refused (
   } else {
     liar.hello.data_bytes = uint64_t{1} << 60;
   }
-  liar.greet(victim->address());
+  liar.send_handshake(victim->address());
   CHECK(look_around(*victim) == 0);
   CHECK(counter(*victim, "shm_rx_bad_hello") == 1);
   CHECK(counter(*victim, "shm_links_in") == 0);
@@ -157,7 +157,7 @@ TEST_CASE("shm: invalid ring contents cut the link of their sender only (threat:
   auto victim = open_port(job());
   weft::base::Random random(GENERATE(range(1, 40)));
   Liar liar(job());
-  liar.greet(victim->address());
+  liar.send_handshake(victim->address());
   look_around(*victim);
   REQUIRE(counter(*victim, "shm_links_in") == 1);
   // A good frame, then garbage with good sequence numbers.

@@ -35,10 +35,10 @@ void check_delivery(const Ports& members, uint32_t rounds) {
       for (int turn = 0; turn < 100 && got.size() < 6; ++turn) {
         for (const auto& other : members) {
           if (other == to) continue;
-          Frame strangers[16];
-          const size_t n = other->receive(strangers);
+          Frame foreign[16];
+          const size_t n = other->receive(foreign);
           CHECK(n == 0);
-          other->release({strangers, n});
+          other->release({foreign, n});
         }
         Frame mine[16];
         const size_t n = to->receive(mine);
@@ -292,7 +292,7 @@ TEST_CASE("udp: a message on the group's socket from another user is refused, th
   if (!has_ipv6_loopback()) WEFT_SKIP("udp foreign forwards", "this machine has no ::1");
   const auto port = open_port("::1");
   const std::string path = "weft-udp/0/::1/4791/" + std::to_string(slot(*port));
-  const pid_t stranger = child([&] {
+  const pid_t other_user = child([&] {
     if (::setuid(65534) != 0) return 1;
     const int fd = ::socket(AF_UNIX, SOCK_DGRAM, 0);
     sockaddr_un to{};
@@ -307,7 +307,7 @@ TEST_CASE("udp: a message on the group's socket from another user is refused, th
         ::sendto(fd, forged, sizeof forged, 0, reinterpret_cast<sockaddr*>(&to), length);
     return n == sizeof forged ? 0 : 2;
   });
-  REQUIRE(result_of(stranger) == 0);
+  REQUIRE(result_of(other_user) == 0);
   for (int i = 0; i < 40; ++i) {
     Frame frames[4];
     const size_t n = port->receive(frames);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The requester when responses are lost, late, duplicated or NAKs: what it sends again, what it
-// believes, and when it gives up. Losses are exact: a judge at a port drops the frame that the case
-// is about.
+// believes, and when it gives up. Losses are exact: a filter at a port drops the frame that the
+// case is about.
 #include <map>
 
 #include "tests/virtual_time/forge.hpp"

@@ -24,7 +24,7 @@ class Hosts {
         fabric::ChunkPool& pool, fabric::Fabric& fabric, fabric::TelemetryPool& telemetry,
         std::span<const flow::FlowSpec> flows, bool lossy, uint64_t seed);
 
-  // What the run loop asks of hosts; see flow/hosts.hpp.
+  // What the run loop asks of hosts; see lib/sim/hosts/light/hosts.hpp.
   void start(uint32_t flow, const flow::FlowSpec& spec);
   void deliver(const fabric::Packet& packet);
   void wake(const fabric::Packet& event);
