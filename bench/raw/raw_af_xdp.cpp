@@ -80,7 +80,7 @@ struct End {
 
   size_t send(size_t wanted) {
     std::array<uint32_t, kBurst> lengths;
-    const size_t room = socket->take_buffers(wanted);
+    const size_t room = socket->allocate_buffers(wanted);
     for (size_t i = 0; i < room; ++i) {
       std::copy_n(header.data(), header_length, socket->buffer(i));
       lengths[i] = std::max(size, header_length);
@@ -95,8 +95,8 @@ struct End {
     unsigned seen = 0;
     for (size_t i = 0; i < count; ++i) seen += static_cast<unsigned>(arrivals[i].bytes[42 - 1]);
     if (seen == 0xFFFFFFFF) std::puts("");  // so that the bytes are read
-    socket->give_back({arrivals.data(), count});
-    if (count == 0 && socket->unsent()) socket->kick();
+    socket->recycle({arrivals.data(), count});
+    if (count == 0 && socket->unsent()) socket->wake_transmitter();
     return count;
   }
 };
