@@ -209,9 +209,9 @@ Result<Owned<ibv_context>> open_device(const Library& library, ibv_device& devic
 
 bool is_efa(const ibv_device_attr& device) noexcept { return device.vendor_id == kVendorOfEfa; }
 
-Owned<ibv_cq> cover_bad_place(const Library& library, ibv_context& context,
-                              const ibv_device_attr& device) {
-  constexpr int kEntries = 32768;  // of 32 bytes: places 0 to 0x100000, the bad one is 0x90000
+Owned<ibv_cq> reserve_siw_mmap_key(const Library& library, ibv_context& context,
+                                   const ibv_device_attr& device) {
+  constexpr int kEntries = 32768;  // of 32 bytes: mmap keys 0 to 0x100000, which contain 0x90000
   if (device.vendor_id != kVendorOfSiw) return {};
   return own(library.create_cq(&context, kEntries, nullptr, nullptr, 0), library.destroy_cq);
 }

@@ -38,12 +38,12 @@ Result<Owned<ibv_context>> open_device(const Library& library, ibv_device& devic
 // Has no RC: it is opened for SRD.
 bool is_efa(const ibv_device_attr& device) noexcept;
 
-// siw (6.1) gives the queues of an open device consecutive places for mmap(), and the number that
-// its part of libibverbs takes for "no place" is one of them: about the 72nd queue pair and all
-// later ones cannot be created. Returns an unused completion queue that occupies that place while
+// siw (6.1) gives the queues of an open device consecutive mmap keys, and the number that its
+// part of libibverbs takes for "no key" is one of them: about the 72nd queue pair and all
+// later ones cannot be created. Returns an unused completion queue that occupies that key while
 // the device is open: 1 MiB of the kernel's memory. Null for other devices.
-Owned<ibv_cq> cover_bad_place(const Library& library, ibv_context& context,
-                              const ibv_device_attr& device);
+Owned<ibv_cq> reserve_siw_mmap_key(const Library& library, ibv_context& context,
+                                   const ibv_device_attr& device);
 
 // Port and GID that a device string selects.
 struct PortSelection {

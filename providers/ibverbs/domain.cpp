@@ -140,7 +140,7 @@ ibv_ah* Domain::find_or_make(const AddressVector& path) noexcept {
   if (handle == nullptr) return nullptr;
 #if WEFT_HAVE_EFA
   efadv_ah_attr said{};
-  const SrdService* const srd = context_.srd();
+  const EfaSrd* const srd = context_.srd();
   if (srd != nullptr && srd->efa.query_ah(handle.get(), &said, sizeof said) == 0)
     addresses_[said.ahn] = path.destination;
 #endif

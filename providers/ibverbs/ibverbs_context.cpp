@@ -74,12 +74,12 @@ std::optional<AsyncEvent> translate(const ibv_async_event& event) {
 
 }  // namespace
 
-Context::Context(const Library& library, Owned<ibv_context> context, Owned<ibv_cq> cover,
+Context::Context(const Library& library, Owned<ibv_context> context, Owned<ibv_cq> siw_reserved_cq,
                  PortChoice choice, DeviceAttributes attributes, std::string cm_library,
-                 std::shared_ptr<SrdService> srd)
+                 std::shared_ptr<EfaSrd> srd)
     : library_(library),
       context_(std::move(context)),
-      cover_(std::move(cover)),
+      siw_reserved_cq_(std::move(siw_reserved_cq)),
       choice_(choice),
       attributes_(std::move(attributes)),
       cm_library_(std::move(cm_library)),

@@ -8,7 +8,7 @@
 
 #include "providers/ibverbs/device.hpp"
 #if WEFT_HAVE_EFA
-#include "providers/ibverbs/efa/srd_service.hpp"
+#include "providers/ibverbs/efa/efa_srd.hpp"
 #endif
 
 namespace weft::ibverbs {
@@ -99,18 +99,18 @@ Result<EfaSelection> load_for(const OpenOptions& wanted) {
 #endif
 }
 
-// What the device has for SRD, and what it says of itself then. Null without `srd`.
-Result<std::shared_ptr<SrdService>> serve_srd(const EfaSelection& wanted, ibv_context& context,
-                                              UsablePort& port) {
+// Queries what the device supports of SRD; describes it in port.attributes. Null without `srd`.
+Result<std::shared_ptr<EfaSrd>> query_srd(const EfaSelection& wanted, ibv_context& context,
+                                          UsablePort& port) {
 #if WEFT_HAVE_EFA
-  if (wanted.library == nullptr) return std::shared_ptr<SrdService>();
+  if (wanted.library == nullptr) return std::shared_ptr<EfaSrd>();
   const Result<efadv_device_attr> efa = query_efa(*wanted.library, context);
   if (!efa) return efa.error();
   const SrdLimits limits = srd_limits(*efa, port.device, port.port);
   describe_srd(port.attributes, limits, *efa);
-  return std::shared_ptr<SrdService>(new SrdService{*wanted.library, limits, {}});
+  return std::shared_ptr<EfaSrd>(new EfaSrd{*wanted.library, limits, {}});
 #else
-  return (void)wanted, (void)context, (void)port, std::shared_ptr<SrdService>();
+  return (void)wanted, (void)context, (void)port, std::shared_ptr<EfaSrd>();
 #endif
 }
 
@@ -138,12 +138,12 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
   if (!context) return context.error();
   Result<UsablePort> port = inspect_port(**library, **context, wanted->port);
   if (!port) return port.error();
-  const Result<std::shared_ptr<SrdService>> srd = serve_srd(*efa, **context, *port);
+  const Result<std::shared_ptr<EfaSrd>> srd = query_srd(*efa, **context, *port);
   if (!srd) return srd.error();
-  Owned<ibv_cq> cover = cover_bad_place(**library, **context, port->device);
+  Owned<ibv_cq> siw_reserved_cq = reserve_siw_mmap_key(**library, **context, port->device);
   port->attributes.spec = filled_in(spec, port->attributes.port);
   return std::shared_ptr<verbs::Context>(
-      new Context(**library, std::move(*context), std::move(cover), port->choice,
+      new Context(**library, std::move(*context), std::move(siw_reserved_cq), port->choice,
                   std::move(port->attributes), wanted->cm_library, *srd));
 }
 

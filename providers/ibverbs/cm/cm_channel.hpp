@@ -2,8 +2,8 @@
 // The public connection manager over librdmacm: a channel is an event channel, an id is an
 // rdma_cm_id without a queue pair. The kernel's rdma_cm exchanges messages with the peer and
 // computes how a queue pair is to be set; the application's own, which is of another open context
-// than librdmacm's, is walked here when the event is taken (the way of rdma_init_qp_attr and
-// rdma_establish).
+// than librdmacm's, is moved to RTS here when the event is taken, with rdma_init_qp_attr and
+// rdma_establish.
 #pragma once
 
 #include <mutex>
@@ -57,10 +57,10 @@ class CmId final : public verbs::CmId, public std::enable_shared_from_this<CmId>
     routing,
     routed,
     listening,
-    requested,
-    requesting,
-    decided,
-    over
+    request_received,
+    request_sent,
+    accepted,
+    closed
   };
   CmEvent event_of(CmEventType type);
   void finish();
@@ -70,10 +70,10 @@ class CmId final : public verbs::CmId, public std::enable_shared_from_this<CmId>
   std::optional<CmEvent> on_reply(const ReceivedEvent& received);
   std::optional<CmEvent> on_established(const ReceivedEvent& received);
   CmEvent established(const ReceivedEvent& received);
-  Result<void> wants(Phase phase, const char* call, const char* instead) const;
+  Result<void> require_phase(Phase phase, const char* call, const char* instead) const;
   Result<void> check_device() const;
   Result<void> prepare(const QueuePair& qp);
-  Result<void> walk();
+  Result<void> move_to_rts();
   Result<void> accept_datagrams(const QueuePair& qp, const CmParameters& parameters);
   rdma_conn_param parameters(const CmParameters& wanted) const;
   void record_addresses();

@@ -29,7 +29,7 @@ void CmId::record_addresses() {
 
 void CmId::on_request(const ReceivedEvent& request) {
   const std::lock_guard hold(mutex_);
-  phase_ = Phase::requested;
+  phase_ = Phase::request_received;
   record_addresses();
   peer_parameters_ = request.peer;
   facts_.peer_qpn = request.qpn;
@@ -56,13 +56,13 @@ CmEvent CmId::event_of(CmEventType type) {
 
 // What was accepted, and has come to nothing after all, has a queue pair that is in RTS.
 void CmId::finish() {
-  if (phase_ == Phase::decided) (void)facts_.qp.modify({.state = QpState::err});
-  phase_ = Phase::over;
+  if (phase_ == Phase::accepted) (void)facts_.qp.modify({.state = QpState::err});
+  phase_ = Phase::closed;
 }
 
 CmEvent CmId::abort_connection() {
   const std::lock_guard hold(mutex_);
-  if (phase_ == Phase::decided) (void)channel_->library().disconnect(id_);
+  if (phase_ == Phase::accepted) (void)channel_->library().disconnect(id_);
   finish();
   CmEvent failed = event_of(CmEventType::connect_error);
   failed.error = Error{Code::no_memory, base::kOutOfMemory};
@@ -89,7 +89,7 @@ CmEvent CmId::refused(uint16_t reason, const ReceivedEvent& received) {
 }
 
 CmEvent CmId::established(const ReceivedEvent& received) {
-  phase_ = Phase::decided;
+  phase_ = Phase::accepted;
   CmEvent event = event_of(CmEventType::established);
   event.peer = received.peer;
   return event;
@@ -102,45 +102,45 @@ std::optional<CmEvent> CmId::on_reply(const ReceivedEvent& received) {
       std::min(own_parameters_.responder_resources, received.peer.initiator_depth);
   own_parameters_.initiator_depth =
       std::min(own_parameters_.initiator_depth, received.peer.responder_resources);
-  Result<void> walked = walk();
-  if (walked && !device().attributes().only_by_cm && channel_->library().establish(id_) != 0)
-    walked = error_of(errno, "the connection could not be confirmed");
-  if (walked) return established(received);
-  phase_ = Phase::over;
+  Result<void> moved = move_to_rts();
+  if (moved && !device().attributes().only_by_cm && channel_->library().establish(id_) != 0)
+    moved = error_of(errno, "the connection could not be confirmed");
+  if (moved) return established(received);
+  phase_ = Phase::closed;
   (void)channel_->library().reject(id_, nullptr, 0);
   CmEvent failed = event_of(CmEventType::connect_error);
-  failed.error = walked.error();
+  failed.error = moved.error();
   return failed;
 }
 
 // The peer is ready; or, on iWARP, it has taken our request; or it has named its queue pair.
 std::optional<CmEvent> CmId::on_established(const ReceivedEvent& received) {
   if (service_ == CmService::datagrams) {
-    phase_ = Phase::over;
+    phase_ = Phase::closed;
     facts_.peer_qpn = received.service.qpn;
     CmEvent found = event_of(CmEventType::established);
     found.peer.private_data = received.peer.private_data;
     found.service = received.service;
     return found;
   }
-  if (phase_ == Phase::requesting) return on_reply(received);
-  return phase_ == Phase::decided ? std::optional(event_of(CmEventType::established))
-                                  : std::nullopt;
+  if (phase_ == Phase::request_sent) return on_reply(received);
+  return phase_ == Phase::accepted ? std::optional(event_of(CmEventType::established))
+                                   : std::nullopt;
 }
 
 std::optional<CmEvent> CmId::on_disconnect(const ReceivedEvent& received) {
-  if (phase_ == Phase::over) return std::nullopt;
-  const bool walked = phase_ == Phase::decided;
-  if (walked) {
+  if (phase_ == Phase::closed) return std::nullopt;
+  const bool accepted = phase_ == Phase::accepted;
+  if (accepted) {
     (void)facts_.qp.modify({.state = QpState::err});
     (void)channel_->library().disconnect(id_);  // answers the peer, if it was the first
   }
-  phase_ = Phase::over;
+  phase_ = Phase::closed;
   if (received.type == RDMA_CM_EVENT_DISCONNECTED) return event_of(CmEventType::disconnected);
-  CmEvent gone = event_of(walked ? CmEventType::disconnected : CmEventType::unreachable);
-  gone.error = Error{Code::io_error, "the device " + device().attributes().port +
-                                         " has been removed: close all that is of it"};
-  return gone;
+  CmEvent removed = event_of(accepted ? CmEventType::disconnected : CmEventType::unreachable);
+  removed.error = Error{Code::io_error, "the device " + device().attributes().port +
+                                            " has been removed: close all that is of it"};
+  return removed;
 }
 
 std::optional<CmEvent> CmId::on_event(const ReceivedEvent& received) {
@@ -148,7 +148,7 @@ std::optional<CmEvent> CmId::on_event(const ReceivedEvent& received) {
   switch (received.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED: {
       if (const Result<void> ok = check_device(); !ok) {
-        phase_ = Phase::over;
+        phase_ = Phase::closed;
         CmEvent event = event_of(CmEventType::unreachable);
         event.error = ok.error();
         return event;

@@ -25,7 +25,9 @@ Error too_long(const char* call, size_t most) {
                                       std::to_string(most) + " bytes"};
 }
 
-Error gone() { return {Code::bad_state, "the connection has ended: its event says why"}; }
+Error connection_ended_error() {
+  return {Code::bad_state, "the connection has ended: its event says why"};
+}
 
 }  // namespace
 
@@ -37,7 +39,7 @@ CmId::CmId(std::shared_ptr<CmChannel> channel, CmService service, rdma_cm_id* id
 // What is open ends by rdma_destroy_id(): a request is refused, a connection disconnected.
 CmId::~CmId() {
   if (channel_->context().forked()) return;
-  if (phase_ == Phase::decided && facts_.qp) (void)facts_.qp.modify({.state = QpState::err});
+  if (phase_ == Phase::accepted && facts_.qp) (void)facts_.qp.modify({.state = QpState::err});
   channel_->library().destroy_id(id_);
 }
 
@@ -48,7 +50,7 @@ verbs::CmId::Facts CmId::facts() const {
   return facts_;
 }
 
-Result<void> CmId::wants(Phase phase, const char* call, const char* instead) const {
+Result<void> CmId::require_phase(Phase phase, const char* call, const char* instead) const {
   if (channel_->context().forked()) return Error{Code::permission_denied, kForked};
   if (phase_ == phase) return {};
   return Error{Code::bad_state, std::string(call) + " needs " + instead};
@@ -56,7 +58,8 @@ Result<void> CmId::wants(Phase phase, const char* call, const char* instead) con
 
 Result<void> CmId::resolve_address(const Gid& peer, uint16_t port) {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::idle, "resolve_address()", "a new CmId"); !ok) return ok;
+  if (const Result<void> ok = require_phase(Phase::idle, "resolve_address()", "a new CmId"); !ok)
+    return ok;
   const Gid& own = device().attributes().gid;
   const uint32_t scope = own.is_ipv4() ? 0 : base::interface_of(own);
   sockaddr_storage from = base::socket_address(own, 0, scope);
@@ -72,7 +75,8 @@ Result<void> CmId::resolve_address(const Gid& peer, uint16_t port) {
 
 Result<void> CmId::resolve_route() {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::resolved, "resolve_route()", "resolve_address() before");
+  if (const Result<void> ok =
+          require_phase(Phase::resolved, "resolve_route()", "resolve_address() before");
       !ok)
     return ok;
   if (channel_->library().resolve_route(id_, kResolveMs) != 0)
@@ -93,7 +97,7 @@ Result<void> CmId::check_device() const {
 
 Result<void> CmId::listen(uint16_t port) {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::idle, "listen()", "a new CmId"); !ok) return ok;
+  if (const Result<void> ok = require_phase(Phase::idle, "listen()", "a new CmId"); !ok) return ok;
   const CmLibrary& library = channel_->library();
   const Gid& own = device().attributes().gid;
   sockaddr_storage at =
@@ -147,7 +151,8 @@ Result<void> CmId::prepare(const QueuePair& qp) {
 
 Result<void> CmId::connect(const QueuePair& qp, const CmParameters& wanted) {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::routed, "connect()", "resolve_route() before"); !ok)
+  if (const Result<void> ok = require_phase(Phase::routed, "connect()", "resolve_route() before");
+      !ok)
     return ok;
   if (wanted.private_data.size() > kRequestData) return too_long("connect()", kRequestData);
   const uint32_t mtu = id_->route.num_paths > 0
@@ -181,13 +186,15 @@ Result<void> CmId::connect(const QueuePair& qp, const CmParameters& wanted) {
   }
   facts_.path_mtu = mtu;
   facts_.port = ntohs(library.get_src_port(id_));
-  phase_ = Phase::requesting;
+  phase_ = Phase::request_sent;
   return {};
 }
 
 Result<void> CmId::find_service(std::span<const std::byte> private_data) {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::routed, "find_service()", "resolve_route() before"); !ok)
+  if (const Result<void> ok =
+          require_phase(Phase::routed, "find_service()", "resolve_route() before");
+      !ok)
     return ok;
   if (private_data.size() > kFindData) return too_long("find_service()", kFindData);
   rdma_conn_param requested{};
@@ -196,12 +203,13 @@ Result<void> CmId::find_service(std::span<const std::byte> private_data) {
   if (channel_->library().connect(id_, &requested) != 0)
     return error_of(errno, "cannot ask " + to_string(facts_.peer) + " for a service");
   facts_.port = ntohs(channel_->library().get_src_port(id_));
-  phase_ = Phase::requesting;
+  phase_ = Phase::request_sent;
   return {};
 }
 
-// How the queue pair is to be set is the kernel's to say: both PSNs, the path, its time-out.
-Result<void> CmId::walk() {
+// Moves the queue pair to RTS with the attributes that the kernel returns: both PSNs, the path, its
+// timeout. iWARP: the kernel has moved it, which is recorded here.
+Result<void> CmId::move_to_rts() {
   auto& qp = static_cast<Qp&>(*facts_.qp.impl());
   if (device().attributes().only_by_cm) {
     qp.note_connected(own_parameters_.initiator_depth);
@@ -211,7 +219,7 @@ Result<void> CmId::walk() {
     ibv_qp_attr said{};
     said.qp_state = state;
     int mask = 0;
-    if (channel_->library().init_qp_attr(id_, &said, &mask) != 0) return gone();
+    if (channel_->library().init_qp_attr(id_, &said, &mask) != 0) return connection_ended_error();
     if (state == IBV_QPS_RTR) facts_.path_mtu = mtu_from_verbs(said.path_mtu);
     if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
       said.max_dest_rd_atomic = own_parameters_.responder_resources;
@@ -233,13 +241,14 @@ Result<void> CmId::accept_datagrams(const QueuePair& qp, const CmParameters& wan
   rdma_conn_param answer = parameters(wanted);
   if (channel_->library().accept(id_, &answer) != 0)
     return error_of(errno, "cannot answer " + to_string(facts_.peer));
-  phase_ = Phase::over;
+  phase_ = Phase::closed;
   return {};
 }
 
 Result<void> CmId::accept(const QueuePair& qp, const CmParameters& wanted) {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::requested, "accept()", "the id of a connect_request");
+  if (const Result<void> ok =
+          require_phase(Phase::request_received, "accept()", "the id of a connect_request");
       !ok)
     return ok;
   if (service_ == CmService::datagrams) return accept_datagrams(qp, wanted);
@@ -250,13 +259,13 @@ Result<void> CmId::accept(const QueuePair& qp, const CmParameters& wanted) {
   own_parameters_.initiator_depth =
       std::min(own_parameters_.initiator_depth, peer_parameters_.responder_resources);
   if (const Result<void> ok = prepare(qp); !ok) return ok;
-  const bool by_itself = device().attributes().only_by_cm;
-  Result<void> done = by_itself ? Result<void>{} : walk();
+  const bool cm_moves_qp = device().attributes().only_by_cm;
+  Result<void> done = cm_moves_qp ? Result<void>{} : move_to_rts();
   rdma_conn_param answer = parameters(own_parameters_);
-  if (done && channel_->library().accept(id_, &answer) != 0) done = gone();
-  if (done && by_itself) done = walk();
+  if (done && channel_->library().accept(id_, &answer) != 0) done = connection_ended_error();
+  if (done && cm_moves_qp) done = move_to_rts();  // rdma_accept() has moved it: recorded here
   if (done)
-    phase_ = Phase::decided;
+    phase_ = Phase::accepted;
   else if (qp.state() != QpState::reset)
     (void)qp.modify({.state = QpState::err});
   return done;
@@ -264,23 +273,24 @@ Result<void> CmId::accept(const QueuePair& qp, const CmParameters& wanted) {
 
 Result<void> CmId::reject(std::span<const std::byte> private_data) {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::requested, "reject()", "the id of a connect_request");
+  if (const Result<void> ok =
+          require_phase(Phase::request_received, "reject()", "the id of a connect_request");
       !ok)
     return ok;
   const size_t most = service_ == CmService::datagrams ? kReplyData : kRejectData;
   if (private_data.size() > most) return too_long("reject()", most);
   if (channel_->library().reject(id_, private_data.data(),
                                  static_cast<uint8_t>(private_data.size())) != 0)
-    return gone();
-  phase_ = Phase::over;
+    return connection_ended_error();
+  phase_ = Phase::closed;
   return {};
 }
 
 Result<void> CmId::disconnect() {
   const std::lock_guard hold(mutex_);
   if (channel_->context().forked()) return Error{Code::permission_denied, kForked};
-  if (phase_ == Phase::over) return {};
-  if (phase_ != Phase::decided)
+  if (phase_ == Phase::closed) return {};
+  if (phase_ != Phase::accepted)
     return Error{Code::bad_state, "disconnect() needs a connection that is established"};
   (void)facts_.qp.modify({.state = QpState::err});
   (void)channel_->library().disconnect(id_);  // fails if the peer was first: its event comes

@@ -16,18 +16,18 @@ inline constexpr const char* kForked =
 struct PortChoice {
   uint8_t port = 1;
   uint8_t gid_index = 0;
-  uint8_t most_retries = 7;  // rxe takes 7 for "for ever": a dead peer would never be noticed
+  uint8_t max_retry_count = 7;  // rxe takes 7 for "for ever": a dead peer would never be noticed
 };
 
-struct SrdService;
+struct EfaSrd;
 
 class Context final : public verbs::Context {
  public:
-  // `cover`: kept until the end (cover_bad_place). `cm_library`: the name of a librdmacm. `srd`: of
-  // an EFA that was opened for SRD, else null.
-  Context(const Library& library, Owned<ibv_context> context, Owned<ibv_cq> cover,
+  // `siw_reserved_cq`: of reserve_siw_mmap_key(), kept until the end. `cm_library`: the name of a
+  // librdmacm. `srd`: of an EFA that was opened for SRD, else null.
+  Context(const Library& library, Owned<ibv_context> context, Owned<ibv_cq> siw_reserved_cq,
           PortChoice choice, DeviceAttributes attributes, std::string cm_library,
-          std::shared_ptr<SrdService> srd);
+          std::shared_ptr<EfaSrd> srd);
 
   const DeviceAttributes& attributes() const noexcept override { return attributes_; }
   Result<std::shared_ptr<verbs::Domain>> create_domain(const Device& device) override;
@@ -45,17 +45,17 @@ class Context final : public verbs::Context {
   const Library& library() const noexcept { return library_; }
   ibv_context* raw() const noexcept { return context_.get(); }
   const PortChoice& choice() const noexcept { return choice_; }
-  SrdService* srd() const noexcept { return srd_.get(); }
+  EfaSrd* srd() const noexcept { return srd_.get(); }
   bool forked() const noexcept { return mark_.passed(); }
 
  private:
   const Library& library_;
   const Owned<ibv_context> context_;
-  const Owned<ibv_cq> cover_;
+  const Owned<ibv_cq> siw_reserved_cq_;
   const PortChoice choice_;
   const DeviceAttributes attributes_;
   const std::string cm_library_;
-  const std::shared_ptr<SrdService> srd_;
+  const std::shared_ptr<EfaSrd> srd_;
   const base::ForkMark mark_;
   std::vector<std::pair<std::string, std::string>> counters_;  // name, file
 };

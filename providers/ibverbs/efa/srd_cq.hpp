@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "providers/ibverbs/context/ibverbs_context.hpp"
-#include "providers/ibverbs/efa/srd_service.hpp"
+#include "providers/ibverbs/efa/efa_srd.hpp"
 #include "providers/ibverbs/queue/flushed.hpp"
 
 namespace weft::ibverbs {

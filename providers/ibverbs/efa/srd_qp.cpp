@@ -51,7 +51,7 @@ Result<void> check(const QueuePairOptions& o, const DeviceAttributes& device) {
 Result<std::shared_ptr<verbs::Qp>> SrdQp::create(std::shared_ptr<Domain> domain,
                                                  const QueuePairOptions& asked) {
   const Context& context = domain->context();
-  const SrdService& srd = *context.srd();
+  const EfaSrd& srd = *context.srd();
   if (const Result<void> ok = check(asked, context.attributes()); !ok) return ok.error();
   const QueuePairOptions options = fitting(asked, srd.limits);
   // What is left of the sizes.
@@ -118,7 +118,7 @@ Result<void> SrdQp::modify(const QueuePairAttributes& change) {
   if (change.rnr_retry && late && to != QpState::reset)
     return Error{Code::not_supported,
                  "rnr_retry of an EFA's queue pair is set on the way to RTS, not later"};
-  if (change.rnr_retry.value_or(7) != 7 && !service().limits.has(kEfaRnrRetry))
+  if (change.rnr_retry.value_or(7) != 7 && !efa_srd().limits.has(kEfaRnrRetry))
     return Error{Code::not_supported,
                  "the device counts no RNR retries, it tries for ever: leave rnr_retry out, or 7"};
   QueuePairAttributes merged = attributes_;
@@ -149,7 +149,7 @@ Result<void> SrdQp::step(QpState from, QpState to, const QueuePairAttributes& sa
   } else if (from == QpState::rtr && to == QpState::rts) {
     a.sq_psn = said.sq_psn.value_or(Psn{}).value;
     mask |= IBV_QP_SQ_PSN;
-    if (said.rnr_retry && service().limits.has(kEfaRnrRetry)) {
+    if (said.rnr_retry && efa_srd().limits.has(kEfaRnrRetry)) {
       a.rnr_retry = *said.rnr_retry;
       mask |= IBV_QP_RNR_RETRY;
     }
@@ -172,17 +172,17 @@ std::optional<SrdSlots::Entry> SrdQp::finish(const SrdWorkId& id) noexcept {
 
 uint32_t SrdQp::peer_of_handle(uint16_t handle) const noexcept {
   const std::optional<Gid> address = domain_->address_of_handle(handle);
-  return address ? service().peers.number_of(*address) : SrdPeers::kUnknown;
+  return address ? efa_srd().peers.number_of(*address) : SrdPeers::kUnknown;
 }
 
 uint32_t SrdQp::add_peer(const Gid& address) const noexcept {
   domain_->add_peer(address);
-  return service().peers.number_of(address);
+  return efa_srd().peers.number_of(address);
 }
 
 const char* SrdQp::invalid_reason(const SendRequest& r, uint32_t& length) const noexcept {
   const transport::RequestLimits limits{options_.max_send_sge, options_.max_inline, UINT32_MAX};
-  if (const char* const reason = srd_invalid_reason(r, service().limits, limits, length))
+  if (const char* const reason = srd_invalid_reason(r, efa_srd().limits, limits, length))
     return reason;
   if (r.to == nullptr && !(attributes_.path && attributes_.dest_qpn))
     return "no destination: set SendRequest::to and remote_qpn";

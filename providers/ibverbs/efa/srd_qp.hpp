@@ -36,7 +36,7 @@ class SrdQp final : public DeviceQp {
   SrdQp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp,
         ibv_qp_ex* extended);
 
-  SrdService& service() const noexcept { return *context().srd(); }
+  EfaSrd& efa_srd() const noexcept { return *context().srd(); }
   Result<void> step(QpState from, QpState to, const QueuePairAttributes& said);
   // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
   const char* invalid_reason(const SendRequest& r, uint32_t& length) const noexcept;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/transport/verbs_common.hpp"
-#include "providers/ibverbs/efa/srd_service.hpp"
+#include "providers/ibverbs/efa/efa_srd.hpp"
 #include "weft/wr.hpp"
 
 namespace weft::ibverbs {

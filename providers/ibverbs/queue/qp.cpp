@@ -49,7 +49,7 @@ Change change_of(const QueuePairAttributes& c, const PortChoice& choice) {
     a.cur_qp_state = to_verbs(*c.current_state);
     change.mask |= IBV_QP_CUR_STATE;
   }
-  if (c.port) {  // a device of weft is one port of a device: its port 1 is that one
+  if (c.port) {  // weft exposes one port per device, as port 1
     a.port_num = choice.port;
     change.mask |= IBV_QP_PORT;
   }
@@ -75,7 +75,7 @@ Change change_of(const QueuePairAttributes& c, const PortChoice& choice) {
   change.set(a.min_rnr_timer, c.min_rnr_timer, IBV_QP_MIN_RNR_TIMER);
   change.set(a.timeout, c.timeout, IBV_QP_TIMEOUT);
   change.set(a.retry_cnt, c.retry_count, IBV_QP_RETRY_CNT);
-  a.retry_cnt = std::min(a.retry_cnt, choice.most_retries);  //= roce:C-RETRY-47
+  a.retry_cnt = std::min(a.retry_cnt, choice.max_retry_count);  //= roce:C-RETRY-47
   change.set(a.rnr_retry, c.rnr_retry, IBV_QP_RNR_RETRY);
   change.set(a.en_sqd_async_notify, c.sq_drained_event, IBV_QP_EN_SQD_ASYNC_NOTIFY);
   return change;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See srd_service.hpp.
-#include "providers/ibverbs/efa/srd_service.hpp"
+// See efa_srd.hpp.
+#include "providers/ibverbs/efa/efa_srd.hpp"
 
 #include <algorithm>
 

@@ -50,7 +50,7 @@ void describe_srd(DeviceAttributes& attributes, const SrdLimits& limits,
 // IBV_QP_EX_WITH_* of a queue pair.
 uint64_t send_operations(uint32_t caps) noexcept;
 
-struct SrdService {
+struct EfaSrd {
   const EfaLibrary& efa;
   SrdLimits limits;
   SrdPeers peers;
