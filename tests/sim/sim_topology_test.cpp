@@ -50,7 +50,7 @@ TEST_CASE("ECMP keeps a flow on one path and spreads many over all, by seed") {
   int same_way_back = 0;
   int same_by_seed = 0;
   for (uint32_t flow = 0; flow < uint32_t{kFlows}; ++flow) {
-    const FiveTuple tuple{0, 5, static_cast<uint16_t>(10'000 + flow), 100};
+    const FlowTuple tuple{0, 5, static_cast<uint16_t>(10'000 + flow), 100};
     routes.choose(flow, tuple);
     other.choose(flow, tuple);
     REQUIRE(routes.forward_path(flow).size() == 4);
@@ -71,7 +71,7 @@ TEST_CASE("a given path is followed, an invalid one refused") {
   const Topology topology = flow::leaf_spine(4);
   RouteTable routes(topology, 1);
   routes.resize(1);
-  const FiveTuple tuple{0, 5, 1, 100};
+  const FlowTuple tuple{0, 5, 1, 100};
   for (const uint32_t spine : {10u, 11u}) {
     REQUIRE(routes.set(0, tuple, std::vector<uint32_t>{0, 8, spine, 9, 5}));
     CHECK(topology.to(routes.forward(0, 1)) == spine);

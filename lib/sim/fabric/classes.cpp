@@ -21,8 +21,8 @@ void Fabric::use_classes(std::vector<uint8_t> class_of_flow) {
       queue.kmin = port.kmin;
       queue.kmax = port.kmax;
       queue.headroom = port.headroom;
-      queue.pause_shift = port.pause_shift;
-      // make_switches() subtracted one class' share of the buffer.
+      queue.threshold_shift = port.threshold_shift;
+      // set_buffers_and_headroom() subtracted one class' share of the buffer.
       const bool more = (used >> c & 1) != 0 && (used & ((1u << c) - 1)) != 0;
       if (more && !port.at_host) buffer_.subtract_ingress(port.node, queue.headroom);
     }

@@ -28,7 +28,7 @@ struct ClassQueue {
   uint32_t node = 0;
   uint32_t kmin = 0;
   uint32_t kmax = 0;
-  uint8_t pause_shift = 0;
+  uint8_t threshold_shift = 0;
   bool paused = false;
   bool pausing = false;
   int64_t paused_since = 0;

@@ -45,7 +45,7 @@ Fabric::Fabric(const Topology& topology, const Settings& settings, EventWheel& w
       buffer_(settings_),
       classes_(settings_.class_weights) {
   make_ports();
-  make_switches();
+  set_buffers_and_headroom();
 }
 
 void Fabric::make_ports() {
@@ -83,7 +83,7 @@ void Fabric::set_rate(uint32_t number, uint32_t mbps) {
 
 // Headroom: what may still arrive after a PAUSE was sent. The threshold's shift is one less per
 // doubling of the port's rate above that of the NICs (HPCC simulator).
-void Fabric::make_switches() {
+void Fabric::set_buffers_and_headroom() {
   buffer_.resize(topology_.node_count());
   for (uint32_t node = 0; node < topology_.node_count(); ++node) {
     if (topology_.is_host(node) || settings_.sprayed) continue;
@@ -96,8 +96,8 @@ void Fabric::make_switches() {
         port.headroom = static_cast<uint32_t>(
             std::min(settings_.headroom_factor * bits_per_ns * delay_ns / 8, 2e9));
       const uint32_t doublings = count_doublings(port.mbps, topology_.nic_mbps());
-      port.pause_shift = static_cast<uint8_t>(
-          settings_.pause_shift > doublings ? settings_.pause_shift - doublings : 0);
+      port.threshold_shift = static_cast<uint8_t>(
+          settings_.threshold_shift > doublings ? settings_.threshold_shift - doublings : 0);
       buffer_.subtract_ingress(node, port.headroom);
     }
   }

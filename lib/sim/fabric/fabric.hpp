@@ -54,21 +54,22 @@ class Fabric {
   // A packet has arrived at a switch, which forwards it through packet.target.
   void forward(Packet& packet);
   // Event::port_free: a switch's port may send the next packet.
-  void port_free(uint32_t port);
-  // A PFC frame has arrived. True if `port` is a host's, whose NIC may send again.
+  void port_free(uint32_t number);
+  // A PFC frame has arrived. True if its target is a host's port, whose NIC may send again.
   bool pfc_arrived(const Packet& frame);
   // Called for each packet that the network drops or loses: hosts that hold state of it free that.
   void on_drop(std::function<void(const Packet&)> call) { on_drop_ = std::move(call); }
   // Sends a packet through an idle port. The caller keeps the rules of its queues.
-  void transmit(uint32_t port, const Packet& packet);
+  void transmit(uint32_t number, const Packet& packet);
   // The same in a fabric for sprayed packets.
-  void spray(uint32_t port, const Packet& packet);
+  void spray(uint32_t number, const Packet& packet);
 
   // Faults, at any time (links.cpp). A link that is down loses what is sent into it; what is on
-  // the cable still arrives. Both ends reset their PFC state: true if a host's NIC may send again.
-  bool set_down(uint32_t port, bool down);
-  void set_rate(uint32_t port, uint32_t mbps);
-  void set_loss(uint32_t port, double probability);
+  // the cable still arrives. Going down resets the PFC state of this end: true if it is a host's,
+  // whose NIC may send again.
+  bool set_down(uint32_t number, bool down);
+  void set_rate(uint32_t number, uint32_t mbps);
+  void set_loss(uint32_t number, double probability);
   // Routes have changed: a packet in flight may be at a node that its path no longer contains.
   void rerouted() noexcept { rerouted_ = true; }
 
@@ -86,7 +87,7 @@ class Fabric {
 
  private:
   void make_ports();
-  void make_switches();
+  void set_buffers_and_headroom();
   void forward_data(Port& out, Packet& packet);
   void depart(Port& out, Packet& packet);
   void serve(uint32_t number);
@@ -116,7 +117,7 @@ class Fabric {
   uint32_t next_port(const Port& port, const Packet& packet) const;
 
   // PFC and ECN (pfc.cpp), of a port's one class or of one of several.
-  void send_pfc(uint32_t port, Event event, uint32_t c);
+  void send_pfc(uint32_t number, Event event, uint32_t c);
   template <class PortOrClass>
   void mark(const PortOrClass& out, Packet& packet) {
     if (!ecn_marks(out, settings_.pmax, random_)) return;

@@ -11,7 +11,7 @@ bool Fabric::set_down(uint32_t number, bool down) {
   port.fault.down = down;
   port.faulty = down || port.fault.loss > 0;
   if (!down) return false;
-  ++port.fault.epoch;
+  ++port.fault.pfc_epoch;
   port.pausing = false;
   const int64_t now = wheel_.now();
   bool released = port.paused;

@@ -12,7 +12,7 @@ void Fabric::send_pfc(uint32_t number, Event event, uint32_t c) {
   frame.tag.event = event;
   frame.tag.control = true;
   frame.bytes = static_cast<uint16_t>(settings_.pause_bytes);
-  frame.number = port.fault.epoch;
+  frame.number = port.fault.pfc_epoch;
   frame.flow = c;
   WEFT_DCHECK(settings_.pfc && (event == Event::pause || event == Event::resume));
   ++counters_.pfc_sent;
@@ -33,7 +33,7 @@ bool Fabric::pfc_arrived(const Packet& frame) {
   Port& port = ports_[frame.target];
   const bool pauses = frame.tag.event == Event::pause;
   ++(pauses ? counters_.pauses : counters_.resumes);
-  if (frame.number != port.fault.epoch) return false;
+  if (frame.number != port.fault.pfc_epoch) return false;
   if (classes_.enabled())
     set_paused(classes_.queue(frame.target, frame.flow), pauses, wheel_.now());
   else

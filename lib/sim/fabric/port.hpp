@@ -14,8 +14,8 @@ namespace weft::sim::fabric {
 // State of the link behind a port (links.cpp).
 struct LinkFault {
   bool down = false;
-  double loss = 0;     // probability that a packet sent is lost
-  uint32_t epoch = 0;  // times that the link went down: a PFC frame of an earlier epoch is stale
+  double loss = 0;         // probability that a packet sent is lost
+  uint32_t pfc_epoch = 0;  // times that the link went down: earlier PFC frames are stale
 };
 
 struct alignas(64) Port {
@@ -49,7 +49,7 @@ struct alignas(64) Port {
     uint32_t headroom = 0;
     uint32_t limit;  // sprayed: capacity for data, the packet being sent included
   };
-  uint8_t pause_shift = 0;
+  uint8_t threshold_shift = 0;
   bool pausing = false;                // a PAUSE was sent to the far end, no RESUME yet
   Serving serving = Serving::nothing;  // sprayed: the queue whose first packet is being sent
   bool faulty = false;                 // fault.down, or fault.loss > 0

@@ -25,7 +25,7 @@ uint32_t address_of(uint32_t node) noexcept {
 
 }  // namespace
 
-uint32_t ecmp_hash(const FiveTuple& tuple, uint32_t seed) noexcept {
+uint32_t ecmp_hash(const FlowTuple& tuple, uint32_t seed) noexcept {
   uint32_t hash = mix(seed, address_of(tuple.src));
   hash = mix(hash, address_of(tuple.dst));
   hash = mix(hash, tuple.src_port | uint32_t{tuple.dst_port} << 16);
@@ -48,7 +48,7 @@ void RouteTable::set_stride() {
 }
 
 // kNone: no route.
-uint32_t RouteTable::pick(uint32_t node, const FiveTuple& tuple) const noexcept {
+uint32_t RouteTable::pick(uint32_t node, const FlowTuple& tuple) const noexcept {
   const std::span<const uint32_t> ports = topology_->next_ports(node, tuple.dst);
   if (ports.empty()) return Topology::kNone;
   if (ports.size() == 1) return ports[0];
@@ -59,13 +59,13 @@ uint32_t RouteTable::pick(uint32_t node, const FiveTuple& tuple) const noexcept 
 
 uint32_t RouteTable::next(uint32_t flow, uint32_t node, bool forward) const noexcept {
   WEFT_DCHECK(flow < tuples_.size());
-  const FiveTuple& tuple = tuples_[flow];
+  const FlowTuple& tuple = tuples_[flow];
   if (forward) return pick(node, tuple);
   return pick(node, {tuple.dst, tuple.src, tuple.dst_port, tuple.src_port});
 }
 
 // False if there is no route: the row is then unchanged.
-bool RouteTable::walk(uint32_t* row, const FiveTuple& tuple) const {
+bool RouteTable::walk(uint32_t* row, const FlowTuple& tuple) const {
   uint32_t node = tuple.src;
   uint32_t hops = 0;
   std::array<uint32_t, UINT8_MAX> path;
@@ -79,7 +79,7 @@ bool RouteTable::walk(uint32_t* row, const FiveTuple& tuple) const {
   return true;
 }
 
-void RouteTable::choose(uint32_t flow, const FiveTuple& tuple) {
+void RouteTable::choose(uint32_t flow, const FlowTuple& tuple) {
   WEFT_DCHECK(flow < tuples_.size());
   uint32_t* const row = &rows_[size_t{flow} * stride_];
   tuples_[flow] = tuple;
@@ -102,7 +102,7 @@ void RouteTable::reroute(const Topology& live) {
   }
 }
 
-Result<void> RouteTable::set(uint32_t flow, const FiveTuple& tuple,
+Result<void> RouteTable::set(uint32_t flow, const FlowTuple& tuple,
                              std::span<const uint32_t> nodes) {
   if (nodes.size() < 2 || nodes.front() != tuple.src || nodes.back() != tuple.dst)
     return Error{Code::invalid_argument, "the path must begin at src and end at dst"};

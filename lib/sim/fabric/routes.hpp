@@ -14,15 +14,15 @@
 
 namespace weft::sim::fabric {
 
-struct FiveTuple {
+struct FlowTuple {
   uint32_t src = 0;  // nodes
   uint32_t dst = 0;
   uint16_t src_port = 0;
   uint16_t dst_port = 0;
 };
 
-// murmur3's 32-bit finish over the tuple's three words.
-uint32_t ecmp_hash(const FiveTuple& tuple, uint32_t seed) noexcept;
+// MurmurHash3_x86_32 of 12 bytes: the addresses of both nodes and both ports.
+uint32_t ecmp_hash(const FlowTuple& tuple, uint32_t seed) noexcept;
 
 class RouteTable {
  public:
@@ -32,9 +32,9 @@ class RouteTable {
 
   void resize(size_t flows);
   // Both paths by ECMP. An acknowledgement is hashed with its own, swapped, ports.
-  void choose(uint32_t flow, const FiveTuple& tuple);
+  void choose(uint32_t flow, const FlowTuple& tuple);
   // As given: the nodes from source to destination, and the same ones back.
-  Result<void> set(uint32_t flow, const FiveTuple& tuple, std::span<const uint32_t> nodes);
+  Result<void> set(uint32_t flow, const FlowTuple& tuple, std::span<const uint32_t> nodes);
 
   // Chooses again for every flow whose path was not given, in the network as it is now. A flow that
   // has no route keeps its path.
@@ -52,21 +52,21 @@ class RouteTable {
   // The port that a packet of the flow leaves `node` through, a switch that is on no path of the
   // flow; kNone if there is no route.
   uint32_t next(uint32_t flow, uint32_t node, bool forward) const noexcept;
-  const FiveTuple& tuple(uint32_t flow) const noexcept { return tuples_[flow]; }
+  const FlowTuple& tuple(uint32_t flow) const noexcept { return tuples_[flow]; }
   uint32_t most_hops() const noexcept { return stride_ / 2; }
   // The ports of the forward path.
   std::span<const uint32_t> forward_path(uint32_t flow) const noexcept;
 
  private:
-  bool walk(uint32_t* row, const FiveTuple& tuple) const;
-  uint32_t pick(uint32_t node, const FiveTuple& tuple) const noexcept;
+  bool walk(uint32_t* row, const FlowTuple& tuple) const;
+  uint32_t pick(uint32_t node, const FlowTuple& tuple) const noexcept;
   void set_stride();
 
   const Topology* topology_;
   const uint64_t seed_;
   uint32_t stride_ = 0;
   std::vector<uint32_t> rows_;
-  std::vector<FiveTuple> tuples_;  // by flow
+  std::vector<FlowTuple> tuples_;  // by flow
   std::vector<bool> given_;        // by flow: the user's path
 };
 

@@ -13,13 +13,13 @@ namespace weft::sim::fabric {
 struct Settings {
   bool whole_ns = true;  // serialisation times are truncated to whole nanoseconds
   uint32_t largest_packet = 0;
-  uint64_t buffer = 0;         // per switch
-  uint32_t reserve = 0;        // per ingress port
-  double headroom_factor = 3;  // headroom = this x rate x delay
-  uint32_t pause_shift = 3;    // threshold = free shared buffer >> this, at NIC rate and below
+  uint64_t buffer = 0;           // per switch
+  uint32_t reserve = 0;          // per ingress port
+  double headroom_factor = 3;    // headroom = this x rate x delay
+  uint32_t threshold_shift = 3;  // threshold = free shared buffer >> this, at NIC rate and below
   uint32_t resume_offset = 0;
   uint32_t pause_bytes = 0;  // size of a PFC frame; 0: out of band
-  uint32_t pause_at = 0;     // fixed PFC threshold; 0: the dynamic one of pause_shift
+  uint32_t pause_at = 0;     // fixed PFC threshold; 0: the dynamic one of threshold_shift
   bool pfc = true;
   double kmin_bytes_per_gbps = 0;
   double kmax_bytes_per_gbps = 0;

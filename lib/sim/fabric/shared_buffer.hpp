@@ -73,7 +73,7 @@ class SharedBuffer {
   int64_t threshold(const PortOrClass& in) const noexcept {
     if (pause_at_ != 0) return pause_at_;
     const Switch& node = switches_[in.node];
-    return std::max<int64_t>(0, node.capacity - node.shared_used) >> in.pause_shift;
+    return std::max<int64_t>(0, node.capacity - node.shared_used) >> in.threshold_shift;
   }
   template <class PortOrClass>
   uint32_t above_reserve(const PortOrClass& in) const noexcept {

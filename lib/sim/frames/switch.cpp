@@ -24,7 +24,7 @@ fabric::Settings settings_of(const SwitchOptions& options) {
   settings.largest_packet = Packet::kCapacity + kWireOverhead;
   settings.buffer = options.buffer;
   settings.pfc = false;
-  settings.pause_shift = options.threshold_shift;
+  settings.threshold_shift = options.threshold_shift;
   settings.kmin_bytes_per_gbps = options.kmin_us * kBytesPerMicrosecond;
   settings.kmax_bytes_per_gbps = options.kmax_us * kBytesPerMicrosecond;
   settings.pmax = options.pmax;

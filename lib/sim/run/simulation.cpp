@@ -147,7 +147,7 @@ Result<void> Run::choose_paths() {
     const uint32_t before = pairs[uint64_t{spec.src} << 32 | spec.dst]++;
     const auto src_port =
         static_cast<uint16_t>(spec.src_port >= 0 ? uint32_t(spec.src_port) : 10000 + before);
-    const fabric::FiveTuple tuple{spec.src, spec.dst, src_port, spec.dst_port};
+    const fabric::FlowTuple tuple{spec.src, spec.dst, src_port, spec.dst_port};
     if (spec.path.empty()) {
       routes_.choose(i, tuple);
       continue;

@@ -66,7 +66,7 @@ fabric::Settings make_fabric(const Scheme& scheme, const Parameters& parameters,
   fabric.reserve = static_cast<uint32_t>(parameters[Net::reserve]);
   fabric.headroom_factor = parameters[Net::headroom_factor];
   fabric.pfc = parameters[Net::pfc] != 0;
-  fabric.pause_shift = static_cast<uint32_t>(parameters[Net::pause_shift]);
+  fabric.threshold_shift = static_cast<uint32_t>(parameters[Net::pause_shift]);
   fabric.resume_offset = static_cast<uint32_t>(parameters[Net::resume]);
   fabric.pause_bytes = static_cast<uint32_t>(parameters[Net::pause_bytes]);
   if (!parameters.is_auto(Net::pause_at)) {
