@@ -22,7 +22,7 @@ const MemoryRegion* region_of(std::span<const MemoryRegion* const> regions,
 Execution& Executor::prepare() {
   WEFT_DCHECK(!running());
   execution_.regions.clear();
-  execution_.open.clear();
+  execution_.remote_writable.clear();
   return execution_;
 }
 

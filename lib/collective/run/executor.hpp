@@ -21,11 +21,11 @@ struct Execution {
   const Plan* plan = nullptr;
   Arithmetic arithmetic;
   Call call;
-  std::array<std::byte*, 3> spaces{};        // input, output, work
-  std::vector<const MemoryRegion*> regions;  // puts from their memory are sent by reference
-  std::vector<const MemoryRegion*> open;     // peers may write pieces there
-  bool oversubscribed = false;               // other threads want this processor
-  StepLog* log = nullptr;                    // may be null
+  std::array<std::byte*, 3> spaces{};                // input, output, work
+  std::vector<const MemoryRegion*> regions;          // puts from their memory are sent by reference
+  std::vector<const MemoryRegion*> remote_writable;  // peers may write pieces there
+  bool oversubscribed = false;                       // other threads want this processor
+  StepLog* log = nullptr;                            // may be null
 
   // The work space holds accumulators unless the type's sums are exact.
   bool wide(const Range& range) const { return range.space == Space::work && !plan->shape.exact; }

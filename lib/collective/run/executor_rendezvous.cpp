@@ -61,7 +61,7 @@ Advertisement Executor::advertisement_for(const Step& step) const {
   const std::optional<Element> added = element_added(execution_.call, execution_.plan->shape.exact);
   Advertisement advertisement{.bytes = static_cast<uint32_t>(length)};
   const std::byte* const target = execution_.at(step.target);
-  const MemoryRegion* const region = region_of(execution_.open, {target, length});
+  const MemoryRegion* const region = region_of(execution_.remote_writable, {target, length});
   if (region == nullptr || !same_width || step.unordered) return advertisement;
   if (step.kind == StepKind::receive_reduce && !added) return advertisement;
   advertisement.place = step.kind == StepKind::receive_reduce ? Place::add : Place::write;

@@ -9,7 +9,7 @@ namespace {
 
 void add_regions(Execution& execution, const Registered& registered) {
   execution.regions.push_back(&registered.region);
-  if (registered.open) execution.open.push_back(&registered.region);
+  if (registered.remote_writable) execution.remote_writable.push_back(&registered.region);
 }
 
 }  // namespace

@@ -10,23 +10,25 @@
 namespace weft::collective {
 
 Result<std::shared_ptr<Registered>> RegistrationCache::make(std::byte* memory, size_t bytes,
-                                                            bool open) {
-  const Access access = open ? kPeerAccess | Access::local_write : Access::none;
+                                                            bool remote_writable) {
+  const Access access = remote_writable ? kPeerAccess | Access::local_write : Access::none;
   Result<MemoryRegion> region = pd_.register_memory(memory, bytes, access);
   if (!region) return region.error();
   ++made_;
-  return std::make_shared<Registered>(Registered{memory, bytes, open, nullptr, std::move(*region)});
+  return std::make_shared<Registered>(
+      Registered{memory, bytes, remote_writable, nullptr, std::move(*region)});
 }
 
 Result<RegisteredPtr> RegistrationCache::find(const void* buffer, size_t bytes, bool written) {
   std::byte* const memory = static_cast<std::byte*>(const_cast<void*>(buffer));
-  const bool open = written && rendezvous_;
+  const bool remote_writable = written && rendezvous_;
   for (const std::weak_ptr<Registered>& each : given_)
     if (const std::shared_ptr<Registered> given = each.lock())
-      if (given->covers(memory, bytes) && given->open >= open) return RegisteredPtr(given);
+      if (given->covers(memory, bytes) && given->remote_writable >= remote_writable)
+        return RegisteredPtr(given);
   for (const RegisteredPtr& old : kept_)
-    if (old->covers(memory, bytes) && old->open >= open) return old;
-  Result<std::shared_ptr<Registered>> made = make(memory, bytes, open);
+    if (old->covers(memory, bytes) && old->remote_writable >= remote_writable) return old;
+  Result<std::shared_ptr<Registered>> made = make(memory, bytes, remote_writable);
   if (!made) return made.error();
   if (!keeps_) return RegisteredPtr(*made);
   kept_.push_front(*made);
@@ -55,20 +57,21 @@ void RegistrationCache::forget(const void* memory, size_t bytes) {
   WEFT_DCHECK(std::none_of(kept_.begin(), kept_.end(), touches));
 }
 
-Result<RegisteredPtr> RegistrationCache::space(RegisteredPtr& kept, size_t bytes, bool written) {
+Result<RegisteredPtr> RegistrationCache::ensure_buffer(RegisteredPtr& kept, size_t bytes,
+                                                       bool written) {
   if (bytes == 0) return RegisteredPtr();
-  const bool open = written && rendezvous_;
-  if (kept && kept->bytes >= bytes && kept->open >= open) return kept;
+  const bool remote_writable = written && rendezvous_;
+  if (kept && kept->bytes >= bytes && kept->remote_writable >= remote_writable) return kept;
   const size_t size = std::max<size_t>(2 * bytes, 64 * 1024);
   std::unique_ptr<std::byte[]> owned(new (std::nothrow) std::byte[size]());
   if (!owned)
     return Error{Code::no_memory,
                  "no memory for a work space of " + std::to_string(size) + " bytes"};
-  Result<std::shared_ptr<Registered>> made = make(owned.get(), size, open);
+  Result<std::shared_ptr<Registered>> made = make(owned.get(), size, remote_writable);
   if (!made) return made.error();
   (*made)->owned = std::move(owned);
   kept = std::move(*made);
-  WEFT_DCHECK(kept->bytes >= bytes && kept->open >= open);
+  WEFT_DCHECK(kept->bytes >= bytes && kept->remote_writable >= remote_writable);
   return kept;
 }
 

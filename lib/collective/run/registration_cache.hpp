@@ -13,12 +13,12 @@
 
 namespace weft::collective {
 
-// Memory of this process that is sent by reference, and that peers may write if it is `open`.
+// Memory of this process that is sent by reference.
 struct Registered {
   std::byte* memory = nullptr;
   size_t bytes = 0;
-  bool open = false;                   // peers may write and add there
-  std::unique_ptr<std::byte[]> owned;  // of a work space
+  bool remote_writable = false;        // peers may write and add there
+  std::unique_ptr<std::byte[]> owned;  // memory of ensure_buffer()
   MemoryRegion region;                 // ends before the memory
 
   bool covers(const std::byte* begin, size_t size) const {
@@ -29,7 +29,8 @@ using RegisteredPtr = std::shared_ptr<const Registered>;
 
 class RegistrationCache {
  public:
-  // `rendezvous`: peers can write to memory that is advertised; without, nothing is open.
+  // `rendezvous`: peers can write to memory that is advertised; without, no region is
+  // remote_writable.
   // `keeps`: regions stay registered behind the call that needed them.
   RegistrationCache(const ProtectionDomain& pd, bool rendezvous, bool keeps)
       : pd_(pd), rendezvous_(rendezvous), keeps_(keeps) {}
@@ -41,15 +42,15 @@ class RegistrationCache {
   Result<std::shared_ptr<Registered>> add(void* memory, size_t bytes);
   // The caller unmaps the memory: drops cached regions that touch it.
   void forget(const void* memory, size_t bytes);
-  // `kept` if it is large enough, else a larger one that replaces it. Null for no bytes.
-  Result<RegisteredPtr> space(RegisteredPtr& kept, size_t bytes, bool written);
+  // `kept` if it is large enough, else a larger buffer that replaces it. Null for no bytes.
+  Result<RegisteredPtr> ensure_buffer(RegisteredPtr& kept, size_t bytes, bool written);
   // Ends all regions of the cache and of the caller.
   void close();
   uint64_t made() const { return made_; }  // registrations, in total
 
  private:
   static constexpr size_t kKept = 16;
-  Result<std::shared_ptr<Registered>> make(std::byte* memory, size_t bytes, bool open);
+  Result<std::shared_ptr<Registered>> make(std::byte* memory, size_t bytes, bool remote_writable);
 
   ProtectionDomain pd_;
   bool rendezvous_, keeps_;

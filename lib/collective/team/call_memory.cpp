@@ -37,7 +37,7 @@ Result<RegisteredPtr> register_buffer(Team& team, const void* memory, size_t byt
 Result<void> register_memory(Team& team, Task& task) {
   if (task.small) return {};
   if (Result<void> registered = register_buffers(team, task); !registered) return registered;
-  Result<RegisteredPtr> work = team.memory().space(
+  Result<RegisteredPtr> work = team.memory().ensure_buffer(
       team.runner().lanes().of(task.call).work,
       task.plan->program.work * task.arithmetic.accumulator, reduces(task.plan->shape.collective));
   if (!work) return work.error();
@@ -46,7 +46,7 @@ Result<void> register_memory(Team& team, Task& task) {
 }
 
 Result<RegisteredPtr> packed_space(Team& team, const Call& call, size_t bytes) {
-  return team.memory().space(team.runner().lanes().of(call).packed, bytes, false);
+  return team.memory().ensure_buffer(team.runner().lanes().of(call).packed, bytes, false);
 }
 
 }  // namespace weft::collective
