@@ -57,15 +57,16 @@ void Engine::receive_telemetry(const Frame& frame, Instant now) noexcept {
 
 void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
                             Instant now) noexcept {
-  const uint32_t elsewhere = frame.remote_length + frame.more_length;
+  const uint32_t external_payload_length = frame.remote_length + frame.more_length;
   wire::Packet packet;
-  const uint32_t trailer = checks_icrc() ? wire::kIcrcLength : 0;
-  const wire::ParseError error = wire::parse(frame.bytes, frame.length, trailer, elsewhere, packet);
+  const uint32_t icrc_length = checks_icrc() ? wire::kIcrcLength : 0;
+  const wire::ParseError error =
+      wire::parse(frame.bytes, frame.length, icrc_length, external_payload_length, packet);
   if (error != wire::ParseError::none) return count(parse_count(error));
   packet.telemetry = telemetry;
   //= roce:C-ICRC-15 threat:A12 before any state is touched
   const uint16_t udp_port = telemetry != nullptr ? wire::kIntUdpPort : kRocePort;
-  if (trailer != 0 && !verify_icrc(frame, udp_port)) return count(Count::rx_icrc_error);
+  if (icrc_length != 0 && !verify_icrc(frame, udp_port)) return count(Count::rx_icrc_error);
   if (packet.dest_qpn == kMulticastQpn) return receive_multicast(packet, frame);
   QueuePair* qp = qps_.find(packet.dest_qpn);
   if (qp == nullptr) {

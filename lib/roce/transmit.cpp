@@ -58,7 +58,7 @@ size_t Engine::fill(std::span<TxFrame> frames, Instant now) noexcept {
     // An ACK is piggy-backed on data only: two queue pairs that activate each other by ACKs would
     // otherwise acknowledge every ACK at once.
     const size_t sent = builder_.count() - before;
-    if (sent != 0 && qp.res.ack_queued && qp.res.ack_patience.goes_behind(sent, acks_.turn()))
+    if (sent != 0 && qp.res.ack_queued && qp.res.ack_delay.goes_behind(sent, acks_.turn()))
       rc::send_ack(*this, qp, builder_);
     if (more) activate(qp);
     if (qp.destination != nullptr) wake_waiting(*qp.destination);
@@ -104,9 +104,9 @@ void Engine::transmit_acks() noexcept {
   acks_.serve([this] { return builder_.has_room(); },
               [this](QueuePair& qp) {
                 if (!qp.res.ack_queued) return false;
-                AckDelay& patience = qp.res.ack_patience;
-                if (patience.due(acks_.turn()) && rc::send_ack(*this, qp, builder_)) {
-                  patience.on_due();
+                AckDelay& delay = qp.res.ack_delay;
+                if (delay.due(acks_.turn()) && rc::send_ack(*this, qp, builder_)) {
+                  delay.on_due();
                   return false;
                 }
                 return !rc::has_replies(qp);  // behind responses: AckSchedule::resume()

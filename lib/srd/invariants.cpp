@@ -130,7 +130,7 @@ void check_receiver(const Peer& peer) {
 void check_queue_pairs(Engine& engine, uint32_t with_qp) {
   uint32_t sends = 0, bound = 0;
   engine.visit_qps(0, SIZE_MAX, [&](const QueuePair& qp) {
-    WEFT_DCHECK(engine.find_qp(qp.number) == &qp && qp.number.value >> 16 == engine.block);
+    WEFT_DCHECK(engine.find_qp(qp.number) == &qp && qp.number.value >> 16 == engine.qpn_prefix);
     sends += qp.sends.used();
     bound += qp.receives.slots.used() - qp.receives.size();
     WEFT_DCHECK(qp.receives.slots.used() >= qp.receives.size());
@@ -164,7 +164,7 @@ void check_invariants(Engine& engine) noexcept {
   uint32_t flights = 0, unvalidated = 0, assemblies = 0, ordered = 0, with_qp = 0;
   for (size_t i = 0; i < engine.peers.size(); ++i) {
     Peer& peer = engine.peers[i];
-    WEFT_DCHECK(peer.index == i && engine.peers.find(peer.address, peer.block) == &peer);
+    WEFT_DCHECK(peer.index == i && engine.peers.find(peer.address, peer.qpn_prefix) == &peer);
     check_invariants(engine, peer);
     flights += peer.tx.flight != nullptr;
     unvalidated += peer.unvalidated;
@@ -185,7 +185,7 @@ void check_invariants(Engine& engine) noexcept {
   WEFT_DCHECK(engine.replies.size() <= ReceiveContext::kMostReplies);
   for (const auto& [alias, index] : engine.aliases) {
     WEFT_DCHECK(index < engine.peers.size() && engine.peers[index].rails != nullptr);
-    WEFT_DCHECK(engine.peers[index].block == alias.block && alias.secret != 0);
+    WEFT_DCHECK(engine.peers[index].qpn_prefix == alias.qpn_prefix && alias.incarnation != 0);
   }
   WEFT_DCHECK(engine.uses_rails || engine.aliases.empty());
   check_queue_pairs(engine, with_qp);

@@ -55,7 +55,7 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& wants, QpNum wanted) {
     return Error{Code::no_memory, "the device has all its queue pairs in use"};
   QpNum number = wanted;
   while (number.value == 0 || find_qp(number) != nullptr)  //= threat:A03
-    number = QpNum{block << 16 | (1 + qp_numbers(qp_numbers_drawn++ % qp_numbers.count()))};
+    number = QpNum{qpn_prefix << 16 | (1 + qp_numbers(qp_numbers_drawn++ % qp_numbers.count()))};
   std::unique_ptr<QueuePair> qp(new QueuePair);
   qp->number = number;
   qp->domain = wants.domain;

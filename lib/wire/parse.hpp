@@ -76,22 +76,23 @@ struct Packet {
   }
 };
 
-// Parses `length` bytes at `bytes`, of which the last `trailer` are the ICRC (4, or 0 on ports that
-// carry none). `remote_length`: payload bytes outside the frame (by reference); then the frame must
-// have no payload and no pad.
-inline ParseError parse(const std::byte* bytes, uint32_t length, uint32_t trailer,
-                        uint32_t remote_length, Packet& out) {
-  WEFT_DCHECK((bytes != nullptr || length == 0) && (trailer == 0 || trailer == kIcrcLength));
-  if (length < kBthLength + trailer) return ParseError::too_short;
+// Parses `length` bytes at `bytes`, of which the last `icrc_length` are the ICRC (4, or 0 on
+// ports that carry none). `external_payload_length`: payload bytes outside the frame (by
+// reference); then the frame must have no payload and no pad.
+inline ParseError parse(const std::byte* bytes, uint32_t length, uint32_t icrc_length,
+                        uint32_t external_payload_length, Packet& out) {
+  WEFT_DCHECK((bytes != nullptr || length == 0) &&
+              (icrc_length == 0 || icrc_length == kIcrcLength));
+  if (length < kBthLength + icrc_length) return ParseError::too_short;
   const Bth& bth = *reinterpret_cast<const Bth*>(bytes);
   if (bth.tver() != 0) return ParseError::bad_version;
   const OpcodeInfo& info = opcode_info(bth.opcode);
   if (!info.known()) return ParseError::bad_opcode;
-  const uint32_t fixed = info.header_length + bth.pad() + trailer;
+  const uint32_t fixed = info.header_length + bth.pad() + icrc_length;
   if (length < fixed) return ParseError::too_short;
-  out.payload_length = length - fixed + remote_length;
+  out.payload_length = length - fixed + external_payload_length;
   if (!info.payload && (out.payload_length != 0 || bth.pad() != 0)) return ParseError::bad_payload;
-  if (remote_length != 0 && length != fixed) return ParseError::bad_payload;
+  if (external_payload_length != 0 && length != fixed) return ParseError::bad_payload;
   out.info = &info;
   out.opcode = bth.opcode;
   out.solicited = bth.solicited();

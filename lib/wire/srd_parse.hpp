@@ -37,7 +37,7 @@ struct SrdPacket {
   const SrdRails* rails = nullptr;  // its addresses follow it
   const std::byte* operands = nullptr;
   const std::byte* payload = nullptr;
-  uint32_t payload_length = 0;  // pad excluded; what lies elsewhere included
+  uint32_t payload_length = 0;  // pad excluded; payload outside the frame included
 
   bool has(uint8_t flag) const { return (flags & flag) != 0; }
   // Of compare_swap and fetch_add.
@@ -70,17 +70,19 @@ constexpr uint32_t srd_header_length(SrdOpcode opcode, uint8_t flags) {
 
 // Behind the base header of an acknowledgement, of which every other packet may be one: nothing but
 // its body and its bitmap. `length`: of all.
-inline SrdError srd_parse_acknowledgement(const std::byte* bytes, uint32_t length, uint32_t trailer,
-                                          uint32_t pad, uint32_t elsewhere, SrdPacket& out) {
+inline SrdError srd_parse_acknowledgement(const std::byte* bytes, uint32_t length,
+                                          uint32_t icrc_length, uint32_t pad,
+                                          uint32_t external_payload_length, SrdPacket& out) {
   constexpr uint32_t kFixed = sizeof(SrdBase) + sizeof(SrdAck);
-  if (length < kFixed + pad + trailer) return SrdError::too_short;
+  if (length < kFixed + pad + icrc_length) return SrdError::too_short;
   out.ack = reinterpret_cast<const SrdAck*>(bytes + sizeof(SrdBase));
   if (out.ack->words > kSrdMostWords) return SrdError::bad_payload;
-  const uint32_t end = kFixed + out.ack->words * 8u + pad + trailer;
+  const uint32_t end = kFixed + out.ack->words * 8u + pad + icrc_length;
   if (length < end) return SrdError::too_short;
   out.payload = bytes + kFixed + out.ack->words * 8u;
   out.payload_length = out.length = out.offset = out.message = 0;
-  return length == end && pad == 0 && elsewhere == 0 ? SrdError::none : SrdError::bad_payload;
+  return length == end && pad == 0 && external_payload_length == 0 ? SrdError::none
+                                                                   : SrdError::bad_payload;
 }
 
 // The body of a packet about rails: what its list takes is added to `headers`.
@@ -109,34 +111,36 @@ inline void srd_take_base(const SrdBase& base, SrdPacket& out) {
   out.sequence = base.sequence;
 }
 
-// Parses `length` bytes at `bytes`, of which the last `trailer` are the CRC (4, or 0 on ports that
-// carry none). `elsewhere`: payload bytes that lie apart; then there must be none here, and no pad.
-inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t trailer,
-                          uint32_t elsewhere, SrdPacket& out) {
-  if (length < sizeof(SrdBase) + trailer) return SrdError::too_short;
+// Parses `length` bytes at `bytes`, of which the last `icrc_length` are the ICRC (4, or 0 on
+// ports that carry none). `external_payload_length`: payload bytes outside the frame (by
+// reference); then the frame must have no payload and no pad.
+inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t icrc_length,
+                          uint32_t external_payload_length, SrdPacket& out) {
+  if (length < sizeof(SrdBase) + icrc_length) return SrdError::too_short;
   const auto& base = *reinterpret_cast<const SrdBase*>(bytes);
   if (base.version() != kSrdVersion) return SrdError::bad_version;
   srd_take_base(base, out);
   if (out.has(srd_flag::kProtected)) return SrdError::bad_version;
   if (out.opcode == SrdOpcode::acknowledge)
-    return detail::srd_parse_acknowledgement(bytes, length, trailer, base.pad(), elsewhere, out);
+    return detail::srd_parse_acknowledgement(bytes, length, icrc_length, base.pad(),
+                                             external_payload_length, out);
   uint32_t headers = detail::srd_header_length(out.opcode, base.flags);
   if (headers == 0) return SrdError::bad_opcode;
-  if (length < headers + base.pad() + trailer) return SrdError::too_short;
+  if (length < headers + base.pad() + icrc_length) return SrdError::too_short;
   const std::byte* at = bytes + sizeof(SrdBase);
   if (out.opcode == SrdOpcode::rails)
     if (const SrdError error = detail::srd_parse_rails(at, out, headers); error != SrdError::none)
       return error;
-  const uint32_t fixed = headers + base.pad() + trailer;
+  const uint32_t fixed = headers + base.pad() + icrc_length;
   if (length < fixed) return SrdError::too_short;
   out.payload = bytes + headers;
-  out.payload_length = length - fixed + elsewhere;
+  out.payload_length = length - fixed + external_payload_length;
   out.message = 0;
   out.length = out.payload_length;
   out.offset = 0;
   if (out.payload_length != 0 && !may_carry_payload(out.opcode)) return SrdError::bad_payload;
   if (base.pad() != 0 && !may_carry_payload(out.opcode)) return SrdError::bad_payload;
-  if (elsewhere != 0 && length != fixed) return SrdError::bad_payload;
+  if (external_payload_length != 0 && length != fixed) return SrdError::bad_payload;
   if (names_message(out.opcode, out.flags)) {
     out.message = reinterpret_cast<const SrdMessage*>(at)->id;
     at += sizeof(SrdMessage);

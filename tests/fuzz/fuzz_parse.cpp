@@ -2,7 +2,7 @@
 // The parsers against arbitrary bytes: they never read past the end (inputs lie in heap buffers of
 // exactly their size, for AddressSanitizer), what they accept lies inside, and writing what they
 // read gives the same bytes. The first byte of an input chooses: bit 0 an Ethernet frame instead of
-// a packet from the BTH on, bit 1 no ICRC, bit 2 payload that lies elsewhere.
+// a packet from the BTH on, bit 1 no ICRC, bit 2 payload outside the frame.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

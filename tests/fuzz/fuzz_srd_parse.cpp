@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SRD's parser against arbitrary bytes: it never reads past the end (they lie in a heap buffer of
 // exactly their size, for AddressSanitizer), what it accepts lies inside, and writing what it has
-// read and reading that again gives the same packet. The first byte chooses: bit 0 no trailer,
-// bit 1 payload that lies elsewhere.
+// read and reading that again gives the same packet. The first byte chooses: bit 0 no ICRC,
+// bit 1 payload outside the frame.
 #include <memory>
 
 #include "lib/wire/srd_parse.hpp"
@@ -39,15 +39,18 @@ void check_again(const SrdPacket& p, uint8_t pad) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Input in{data, size};
   const auto choice = in.take<uint8_t>();
-  const uint32_t trailer = (choice & 1) != 0 ? 0 : 4, elsewhere = (choice & 2) != 0 ? 100 : 0;
+  const uint32_t icrc_length = (choice & 1) != 0 ? 0 : 4,
+                 external_payload_length = (choice & 2) != 0 ? 100 : 0;
   const auto length = static_cast<uint32_t>(in.left);
   const std::unique_ptr<std::byte[]> bytes(new std::byte[length]);
   if (length != 0) std::memcpy(bytes.get(), in.at, length);
   SrdPacket p;
-  if (srd_parse(bytes.get(), length, trailer, elsewhere, p) != SrdError::none) return 0;
+  if (srd_parse(bytes.get(), length, icrc_length, external_payload_length, p) != SrdError::none)
+    return 0;
   const auto& base = *reinterpret_cast<const SrdBase*>(bytes.get());
   require(p.payload >= bytes.get() + sizeof(SrdBase), "payload lies behind the headers");
-  require(p.payload + (p.payload_length - elsewhere) + base.pad() + trailer == bytes.get() + length,
+  require(p.payload + (p.payload_length - external_payload_length) + base.pad() + icrc_length ==
+              bytes.get() + length,
           "the parts sum up to the whole");
   check_again(p, base.pad());
   return 0;

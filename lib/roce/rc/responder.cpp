@@ -41,7 +41,7 @@ namespace {
 
 void queue_nak(EngineState& engine, QueuePair& qp, uint8_t syndrome) noexcept {
   WEFT_DCHECK(syndrome != 0);
-  qp.res.nak_sent = true;
+  qp.res.nak_outstanding = true;
   qp.res.nak_queued = true;
   qp.res.nak_syndrome = syndrome;
   qp.res.ack_queued = false;  // the NAK acknowledges what came before it
@@ -94,7 +94,7 @@ constexpr int32_t kFar = 4096;
 constexpr Duration kStandsStill = Duration::from_us(1000);
 
 bool should_nak(Responder& res, int32_t ahead, Instant now) noexcept {
-  if (res.nak_sent) return false;
+  if (res.nak_outstanding) return false;
   if (ahead < kFar) return true;
   if (res.far_ahead_expected == res.expected) return now - res.far_ahead_since >= kStandsStill;
   res.far_ahead_expected = res.expected;
@@ -144,7 +144,7 @@ void limit_ack_distance(Responder& res, const wire::Packet& packet, uint32_t pac
       info.operation != wire::Operation::send && info.operation != wire::Operation::write;
   const uint32_t packets = has_response ? psn_count(qp, packet) : 1;
   if (res.nak_queued) engine.acks().queue(qp);  // the queued NAK would have acknowledged, too
-  res.nak_sent = res.nak_queued = false;
+  res.nak_outstanding = res.nak_queued = false;
   const Verdict verdict = execute(engine, qp, packet, frame);
   if (qp.state == QpState::err) return false;  // its CQ overran
   if (verdict.kind() != Verdict::Kind::accept)
@@ -175,23 +175,23 @@ constexpr int32_t kConfirmedBy = 4;  // one of these PSNs behind an early packet
 void execute_early(EngineState& engine, QueuePair& qp, Psn arrived, Instant now) noexcept {
   EarlyPackets& early = engine.early_packets();
   EarlyList& line = qp.res.gap.early;
-  const uint32_t trailer = engine.checks_icrc() ? wire::kIcrcLength : 0;
+  const uint32_t icrc_length = engine.checks_icrc() ? wire::kIcrcLength : 0;
   while (!line.empty()) {
     const Psn psn = early.first_psn(line);
     const int32_t ahead = psn - qp.res.expected;
     if (ahead > 0) {
-      if (!qp.res.nak_sent && qp.res.gap.since.is_never()) open_gap(engine, qp, false, now);
+      if (!qp.res.nak_outstanding && qp.res.gap.since.is_never()) open_gap(engine, qp, false, now);
       return;
     }
     if (ahead == 0) {
       wire::Packet packet;
       const Frame frame = early.first(line);
-      (void)wire::parse(frame.bytes, frame.length, trailer, frame.more_length, packet);
+      (void)wire::parse(frame.bytes, frame.length, icrc_length, frame.more_length, packet);
       if (psn != arrived && !early.second_within(line, psn + psn_count(qp, packet), kConfirmedBy)) {
-        if (!qp.res.nak_sent && qp.res.gap.since.is_never()) open_gap(engine, qp, true, now);
+        if (!qp.res.nak_outstanding && qp.res.gap.since.is_never()) open_gap(engine, qp, true, now);
         return;
       }
-      qp.res.gap.close(psn, qp.res.nak_sent, now);
+      qp.res.gap.close(psn, qp.res.nak_outstanding, now);
       const bool executed = execute_buffered(engine, qp, packet, frame);
       if (!executed) {
         if (!line.empty()) early.drop_first(line);
@@ -223,7 +223,7 @@ void on_early(EngineState& engine, QueuePair& qp, const wire::Packet& packet, co
     case EarlyPackets::Kept::conflict:
       return;
     case EarlyPackets::Kept::no:
-      if (res.nak_sent) engine.count(Count::rx_after_nak);
+      if (res.nak_outstanding) engine.count(Count::rx_after_nak);
       if (should_nak(res, ahead, now)) queue_nak(engine, qp, wire::kNakSequence);
       return;
   }
@@ -237,10 +237,10 @@ void on_request(EngineState& engine, QueuePair& qp, const wire::Packet& packet, 
   Responder& res = qp.res;
   const int32_t ahead = packet.psn - res.expected;
   //= threat:A10 threat:A26 a packet counts as a duplicate for 2^23 PSNs, the most that 24 bits
-  //allow
+  // allow
   if (ahead < 0) return on_duplicate(engine, qp, packet, now);
   if (ahead > 0) return on_early(engine, qp, packet, frame, ahead, now);
-  const bool after_nak = res.nak_sent;
+  const bool after_nak = res.nak_outstanding;
   if (!execute_expected(engine, qp, packet, frame) || res.gap.closed()) return;
   res.gap.close(packet.psn, after_nak, now);
   execute_early(engine, qp, packet.psn, now);
@@ -253,7 +253,7 @@ void on_gap_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
     return;
   }
   res.gap.nak_at = Instant::never();
-  if (!res.nak_sent && !res.gap.since.is_never()) queue_nak(engine, qp, wire::kNakSequence);
+  if (!res.nak_outstanding && !res.gap.since.is_never()) queue_nak(engine, qp, wire::kNakSequence);
 }
 
 void note_telemetry(QueuePair& qp, const wire::IntBlock& block, bool marked) noexcept {

@@ -186,7 +186,7 @@ bool send_ack(EngineState& engine, QueuePair& qp, FrameBuilder& out) noexcept {
   if (res.reply_head != res.reply_tail || !out.has_room()) return false;
   WEFT_DCHECK(!res.nak_queued);
   res.ack_queued = false;
-  res.ack_patience.on_sent();
+  res.ack_delay.on_sent();
   engine.count(Count::tx_acks);
   emit_ack(qp, out, res.ack_end + Psn::kMask, ack_syndrome(engine, qp));  // ack_end - 1
   return true;

@@ -82,14 +82,14 @@ Resource::Kind kind_of(wire::Operation operation) noexcept {
       return Resource::Kind::read;
     case wire::Operation::atomic_write:
     case wire::Operation::flush:
-      return Resource::Kind::effect;
+      return Resource::Kind::write_or_flush;
     default:
       return Resource::Kind::atomic;
   }
 }
 
-// Replaces eight bytes atomically. False: the page is not mapped any more.
-bool replace(std::byte* where, uint64_t value) noexcept {
+// Stores eight bytes atomically. False: the page is not mapped any more.
+bool atomic_store_8(std::byte* where, uint64_t value) noexcept {
   uint64_t expected = 0, seen = 0;
   do {
     expected = seen;
@@ -114,7 +114,7 @@ uint8_t execute_atomic_write(EngineState& engine, QueuePair& qp, const wire::Pac
   if (resource == nullptr) return wire::kNakInvalidRequest;
   uint64_t value;
   std::memcpy(&value, packet.payload, 8);
-  return replace(where, value) ? 0 : wire::kNakRemoteAccess;
+  return atomic_store_8(where, value) ? 0 : wire::kNakRemoteAccess;
 }
 
 // Checks and executes a FLUSH; returns the NAK syndrome, or 0 (IBTA 1.5, A19.5). Earlier requests
@@ -153,7 +153,7 @@ uint8_t execute_effect(EngineState& engine, QueuePair& qp, const wire::Packet& p
   const uint8_t syndrome = flushes ? flush(engine, qp, packet, resource)
                                    : execute_atomic_write(engine, qp, packet, resource);
   WEFT_DCHECK(syndrome != 0 || resource != nullptr);
-  if (syndrome == 0) store(engine, qp, *resource, Resource::Kind::effect, packet.psn);
+  if (syndrome == 0) store(engine, qp, *resource, Resource::Kind::write_or_flush, packet.psn);
   return syndrome;
 }
 

@@ -26,7 +26,7 @@ class AckSchedule {
   void queue(QueuePair& qp) noexcept {
     Responder& res = qp.res;
     if (res.nak_queued) return;
-    res.ack_patience.queue(res.ack_queued, turn_);
+    res.ack_delay.queue(res.ack_queued, turn_);
     res.ack_queued = true;
     insert(qp);
   }
@@ -37,12 +37,13 @@ class AckSchedule {
   }
   // The queued acknowledgement leaves in this turn.
   void expedite(QueuePair& qp) noexcept {
-    qp.res.ack_patience.hasten(turn_);
+    qp.res.ack_delay.hasten(turn_);
     earliest_ = turn_;
   }
   void remove(QueuePair& qp) noexcept { queue_.remove(qp); }
 
-  // Calls send(qp) for each queue pair while has_room(); true keeps the queue pair in the queue.
+  // Calls send(qp) for the queue pairs in FIFO order while has_room(), each at most once. If it
+  // returns true, the queue pair is queued again, behind the others.
   //= roce:C-ACK-36
   template <class HasRoom, class Send>
   void serve(HasRoom has_room, Send send) noexcept {
@@ -55,7 +56,7 @@ class AckSchedule {
       if (send(qp)) insert(qp);
       if (&qp == last) return;
     }
-    earliest_ = turn_;  // for those that found no room
+    earliest_ = turn_;  // no room for the rest, which may be due
   }
   void end_turn() noexcept { ++turn_; }
   void end_turn(bool had_room) noexcept {
@@ -65,7 +66,7 @@ class AckSchedule {
 
  private:
   void insert(QueuePair& qp) noexcept {
-    const uint32_t due = qp.res.ack_patience.due_turn();
+    const uint32_t due = qp.res.ack_delay.due_turn();
     if (queue_.empty() || static_cast<int32_t>(due - earliest_) < 0) earliest_ = due;
     queue_.push(qp);
   }

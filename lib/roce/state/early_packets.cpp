@@ -7,8 +7,8 @@
 
 namespace weft::roce {
 
-EarlyPackets::EarlyPackets(uint32_t trailer, uint16_t slots)
-    : trailer_(trailer),
+EarlyPackets::EarlyPackets(uint32_t icrc_length, uint16_t slots)
+    : icrc_length_(icrc_length),
       slot_count_(slots),
       slots_(new Slot[slots]),
       bytes_(new std::byte[slots * size_t{kSlotBytes}]) {
@@ -61,9 +61,9 @@ bool EarlyPackets::same(uint16_t slot, const Frame& frame) const noexcept {
   constexpr uint32_t kA = 8;  // the byte of the A bit
   const Slot& s = slots_[slot];
   if (s.length != frame.length || s.more_length != frame.more_length) return false;
-  WEFT_DCHECK(frame.length >= kA + 1 + trailer_);
+  WEFT_DCHECK(frame.length >= kA + 1 + icrc_length_);
   const std::byte* const ours = bytes(slot);
-  const uint32_t end = frame.length - trailer_;
+  const uint32_t end = frame.length - icrc_length_;
   return std::memcmp(ours, frame.bytes, kA) == 0 &&
          ((ours[kA] ^ frame.bytes[kA]) & std::byte{0x7F}) == std::byte{} &&
          std::memcmp(ours + kA + 1, frame.bytes + kA + 1, end - kA - 1) == 0 &&

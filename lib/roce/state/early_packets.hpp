@@ -37,9 +37,9 @@ struct EarlyList {
 
 class EarlyPackets {
  public:
-  // `trailer`: bytes of ICRC at the end of a frame, 0 where ports carry none. `slots`: packets
+  // `icrc_length`: bytes of ICRC at the end of a frame, 0 where ports carry none. `slots`: packets
   // buffered at most, 1 to 65534.
-  EarlyPackets(uint32_t trailer, uint16_t slots);
+  EarlyPackets(uint32_t icrc_length, uint16_t slots);
 
   // no: too long, payload by reference, or no free slot. conflict: another packet of this PSN with
   // other bytes was buffered; both are dropped.
@@ -78,7 +78,7 @@ class EarlyPackets {
     return bytes_.get() + slot * size_t{kSlotBytes};
   }
 
-  const uint32_t trailer_;
+  const uint32_t icrc_length_;
   const uint16_t slot_count_;
   std::unique_ptr<Slot[]> slots_;
   std::unique_ptr<std::byte[]> bytes_;

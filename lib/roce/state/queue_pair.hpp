@@ -29,10 +29,10 @@
 
 namespace weft::roce {
 
-// An RD-atomic resource (IBTA 9.4.4): a READ, an atomic or an effect that the responder executed,
+// An RD-atomic resource (IBTA 9.4.4): a READ, atomic, ATOMIC WRITE or FLUSH that was executed,
 // kept for duplicates (//= roce:C-DUP-25 C-DUP-27) and, while `queued`, until its response left.
 struct Resource {
-  enum class Kind : uint8_t { none, read, atomic, effect };  // an effect: ATOMIC WRITE, FLUSH
+  enum class Kind : uint8_t { none, read, atomic, write_or_flush };  // ATOMIC WRITE, FLUSH
   Kind kind = Kind::none;
   bool queued = false;
   bool replay = false;   // queued for a duplicate: dropped if a new request needs the resource
@@ -86,9 +86,9 @@ struct alignas(kCacheLine) Responder {
   Psn far_ahead_expected;
   uint32_t msn = 0;
   Message message = Message::none;
-  bool nak_sent = false;    // a NAK was sent for `expected` (//= roce:C-PSN-19)
-  bool ack_queued = false;  // a delayed acknowledgement
-  bool nak_queued = false;  // with nak_syndrome
+  bool nak_outstanding = false;  // a NAK was sent for `expected` (//= roce:C-PSN-19)
+  bool ack_queued = false;       // a delayed acknowledgement
+  bool nak_queued = false;       // with nak_syndrome
   uint8_t nak_syndrome = 0;
   uint8_t advertised = 31;               // last credit code sent
   bool cnp_queued = false;               // a request arrived with an ECN mark
@@ -96,7 +96,7 @@ struct alignas(kCacheLine) Responder {
   Psn report_psn;                        // of the response that arrived last
   bool requests_first = false;           // paced: requests and responses alternate in going first
   std::unique_ptr<wire::IntBlock> echo;  // telemetry that the next ACK returns; null: not agreed
-  AckDelay ack_patience;                 // how long the delayed acknowledgement waits
+  AckDelay ack_delay;                    // how long the delayed acknowledgement waits
   Instant next_duplicate_ack_at;         // duplicate SENDs and WRITEs are not acknowledged earlier
   Instant far_ahead_since;  // a request far ahead arrived while expected was far_ahead_expected
   uint32_t write_key = 0;   // current WRITE

@@ -41,7 +41,7 @@ void send_ack(ReceiveContext& ctx, Peer& peer, Instant now) noexcept {
   const Echo& echo = rx.echo;
   rx.ack_pending = false;
   rx.unacked_packets = 0;
-  rx.ack_patience.on_sent();
+  rx.ack_delay.on_sent();
   rx.ack_at = Instant::never();
   wire::SrdPacket p;
   p.opcode = wire::SrdOpcode::acknowledge;
@@ -98,13 +98,13 @@ void acknowledge_packet(ReceiveContext& ctx, Peer& peer, const Arrival& arrival,
   rx.echo.arrived = arrival.now;
   const bool more = duplicate || carries_more(rx, p);
   if (more || !may_coalesce(ctx, peer, arrival)) queue_ack(ctx, peer, arrival.now);
-  if (more || more_follows(p)) rx.ack_patience.hasten(ctx.acks.turn);
+  if (more || more_follows(p)) rx.ack_delay.hasten(ctx.acks.turn);
 }
 
 void queue_ack(ReceiveContext& ctx, Peer& peer, Instant now) noexcept {
   Receiver& rx = peer.rx;
   if (ctx.config.ack_piggyback_delay.ps != 0) {
-    rx.ack_patience.queue(peer.ack_link.listed, ctx.acks.turn);
+    rx.ack_delay.queue(peer.ack_link.listed, ctx.acks.turn);
     if (rx.ack_at.is_never()) rx.ack_at = now + ctx.config.ack_piggyback_delay;
   }
   ctx.acks.queue.push(peer);
@@ -113,7 +113,7 @@ void queue_ack(ReceiveContext& ctx, Peer& peer, Instant now) noexcept {
 void delay_ack_behind_data(ReceiveContext& ctx, Peer& peer, size_t frames) noexcept {
   Receiver& rx = peer.rx;
   if (frames == 0 || !peer.ack_link.listed || !rx.ack_pending) return;
-  if (rx.ack_patience.goes_behind(frames, ctx.acks.turn)) rx.ack_patience.hasten(ctx.acks.turn);
+  if (rx.ack_delay.goes_behind(frames, ctx.acks.turn)) rx.ack_delay.hasten(ctx.acks.turn);
 }
 
 void send_acks(ReceiveContext& ctx, Instant now) noexcept {
@@ -129,11 +129,11 @@ void send_due_acks(ReceiveContext& ctx, Instant now) noexcept {
   while (!ctx.acks.queue.empty() && ctx.has_room()) {
     Peer& peer = ctx.acks.queue.pop();
     Receiver& rx = peer.rx;
-    if (rx.ack_pending && !rx.ack_patience.due(ctx.acks.turn) && now < rx.ack_at) {
+    if (rx.ack_pending && !rx.ack_delay.due(ctx.acks.turn) && now < rx.ack_at) {
       ctx.acks.queue.push(peer);
     } else {
       if (rx.ack_pending) {
-        rx.ack_patience.on_due();
+        rx.ack_delay.on_due();
         send_ack(ctx, peer, now);
       }
       if (ctx.frame_paths.multi_homed()) announce_addresses(ctx, peer);

@@ -76,7 +76,7 @@ void grant_credit(ReceiveContext& ctx, Instant now) noexcept {
     peer.rx.credit_granted = grant->total;
     peer.rx.ack_pending = true;
     queue_ack(ctx, peer, now);
-    peer.rx.ack_patience.hasten(ctx.acks.turn);
+    peer.rx.ack_delay.hasten(ctx.acks.turn);
     credit.grant_at = credit.grant_at + grant->next;
   }
   ctx.schedule(credit.grant_at);

@@ -58,7 +58,7 @@ uint32_t evict_idle_peer(ReceiveContext& ctx) noexcept {
 
 }  // namespace
 
-Peer* add_peer(ReceiveContext& ctx, const Gid& address, uint32_t block) noexcept {
+Peer* add_peer(ReceiveContext& ctx, const Gid& address, uint32_t qpn_prefix) noexcept {
   std::unique_ptr<Peer> peer(new (std::nothrow) Peer);
   if (peer == nullptr) return nullptr;
   auto index = static_cast<uint32_t>(ctx.peers.size());
@@ -69,8 +69,8 @@ Peer* add_peer(ReceiveContext& ctx, const Gid& address, uint32_t block) noexcept
     return nullptr;
   }
   peer->address = address;
-  peer->block = block;
-  peer->incarnation = ctx.incarnations.incarnation_for(address, block);
+  peer->qpn_prefix = qpn_prefix;
+  peer->incarnation = ctx.incarnations.incarnation_for(address, qpn_prefix);
   peer->timer.owner = peer.get();
   peer->used_at = ctx.now;
   return ctx.peers.insert(index, std::move(peer));

@@ -38,8 +38,9 @@ void insert_aliases(ReceiveContext& ctx, const Peer& peer) noexcept {
   rails.peer_incarnation = peer.tx.incarnation;
   const bool entered = base::memory_permitting([&] {
     for (const Gid& address : rails.further())
-      for (const uint32_t secret : {peer.incarnation, peer.tx.incarnation})
-        if (secret != 0) ctx.aliases.try_emplace({address, peer.block, secret}, peer.index);
+      for (const uint32_t incarnation : {peer.incarnation, peer.tx.incarnation})
+        if (incarnation != 0)
+          ctx.aliases.try_emplace({address, peer.qpn_prefix, incarnation}, peer.index);
   });
   rails.incomplete = !entered;
   ctx.uses_rails = ctx.frame_paths.multi_homed() || !ctx.aliases.empty();
@@ -80,11 +81,12 @@ bool record_addresses(ReceiveContext& ctx, Peer& peer, std::span<const Gid> list
 bool find_source_among_rails(ReceiveContext& ctx, Arrival& arrival) noexcept {
   const wire::SrdPacket& p = arrival.packet;
   const Gid& source = arrival.frame.path->source;
-  const uint32_t block = p.source.value >> 16;
+  const uint32_t qpn_prefix = p.source.value >> 16;
   arrival.route.local = ctx.frame_paths.local_index(arrival.frame.path->destination).value_or(0);
-  arrival.peer = ctx.peers.find(source, block);
+  arrival.peer = ctx.peers.find(source, qpn_prefix);
   if (arrival.peer != nullptr && names_incarnation(*arrival.peer, p)) return true;
-  if (const auto at = ctx.aliases.find({source, block, p.incarnation}); at != ctx.aliases.end()) {
+  if (const auto at = ctx.aliases.find({source, qpn_prefix, p.incarnation});
+      at != ctx.aliases.end()) {
     WEFT_DCHECK(at->second < ctx.peers.size());
     Peer& owner = ctx.peers[at->second];
     const std::optional<uint8_t> remote = remote_index(owner, source);
@@ -100,8 +102,8 @@ bool find_source_among_rails(ReceiveContext& ctx, Arrival& arrival) noexcept {
 void erase_aliases(ReceiveContext& ctx, const Peer& peer) noexcept {
   if (peer.rails == nullptr) return;
   for (const Gid& address : peer.rails->further()) {
-    for (const uint32_t secret : {peer.incarnation, peer.rails->peer_incarnation}) {
-      const auto at = ctx.aliases.find({address, peer.block, secret});
+    for (const uint32_t incarnation : {peer.incarnation, peer.rails->peer_incarnation}) {
+      const auto at = ctx.aliases.find({address, peer.qpn_prefix, incarnation});
       if (at != ctx.aliases.end() && at->second == peer.index) ctx.aliases.erase(at);
     }
   }
@@ -132,8 +134,9 @@ void on_rails(ReceiveContext& ctx, const Frame& frame, const wire::SrdPacket& p,
   const bool is_response = body.answers != 0;
   Peer* const peer = ctx.peers.find(body.primary, p.source.value >> 16);
   if (peer == nullptr) return ctx.count(Count::rx_unknown_peer);
-  const uint32_t secret = is_response ? peer->tx.incarnation : peer->incarnation;
-  if (p.incarnation == 0 || p.incarnation != secret) return ctx.count(Count::rx_other_incarnation);
+  const uint32_t incarnation = is_response ? peer->tx.incarnation : peer->incarnation;
+  if (p.incarnation == 0 || p.incarnation != incarnation)
+    return ctx.count(Count::rx_other_incarnation);
   const bool stale =
       is_response ? p.epoch != peer->tx.epoch : !peer->rx.known || newer(peer->rx.epoch, p.epoch);
   if (stale) return ctx.count(Count::rx_stale_stream);
@@ -156,7 +159,8 @@ void on_rails(ReceiveContext& ctx, const Frame& frame, const wire::SrdPacket& p,
   // Only what received our request on this route knows its challenge, so nothing can direct our
   // packets to a third address.
   if (peer->rails == nullptr) return;  // nothing was requested
-  if (body.challenge != ctx.incarnations.incarnation_for(frame.path->source, peer->block)) return;
+  if (body.challenge != ctx.incarnations.incarnation_for(frame.path->source, peer->qpn_prefix))
+    return;
   if ((peer->rails->joined() + 1) * ctx.frame_paths.ports_per_address() > kMostPaths) return;
   if (!peer->rails->join({*local, *remote})) return;
   Flight* const flight = peer->tx.flight.get();

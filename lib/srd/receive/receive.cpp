@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A packet arrives: parse, trailer, endpoint, stream, place in the stream, execution. Each failed
+// A packet arrives: parse, ICRC, endpoint, stream, place in the stream, execution. Each failed
 // check is a counter; until the packet is known to be fresh no state changes.
 #include "lib/srd/receive/receive.hpp"
 
@@ -79,17 +79,17 @@ ReceiveContext::ReceiveContext(Port& port, const Config& given, base::SecureRand
 
 void receive_frame(ReceiveContext& ctx, const Frame& frame, Instant now) noexcept {
   ctx.count(Count::rx_packets);
-  const uint32_t elsewhere = frame.remote_length + frame.more_length;
-  ctx.count(Count::rx_bytes, frame.length + elsewhere);
+  const uint32_t external_payload_length = frame.remote_length + frame.more_length;
+  ctx.count(Count::rx_bytes, frame.length + external_payload_length);
   if (wire::is_trimmed(frame.path->traffic_class)) return receive_trimmed(ctx, frame, now);
   wire::SrdPacket packet;
-  const uint32_t trailer = ctx.checks_icrc() ? wire::kIcrcLength : 0;
+  const uint32_t icrc_length = ctx.checks_icrc() ? wire::kIcrcLength : 0;
   const wire::SrdError error =
-      wire::srd_parse(frame.bytes, frame.length, trailer, elsewhere, packet);
+      wire::srd_parse(frame.bytes, frame.length, icrc_length, external_payload_length, packet);
   if (error != wire::SrdError::none) return ctx.count(parse_count(error));
   //= threat:A12 before any state is touched
-  if (trailer != 0 && !ctx.has_valid_icrc(frame)) return ctx.count(Count::rx_icrc_error);
-  if (packet.dest.value >> 16 != ctx.block) return ctx.count(Count::rx_bad_dest_qpn);
+  if (icrc_length != 0 && !ctx.has_valid_icrc(frame)) return ctx.count(Count::rx_icrc_error);
+  if (packet.dest.value >> 16 != ctx.qpn_prefix) return ctx.count(Count::rx_bad_dest_qpn);
   if (frame.ecn == 3) ctx.count(Count::rx_ecn_marked);
   if (packet.opcode == wire::SrdOpcode::rails) return on_rails(ctx, frame, packet, now);
   Arrival arrival{packet, frame, now};

@@ -91,7 +91,7 @@ void send_replies(ReceiveContext& ctx) noexcept;
 
 // peers.cpp
 // Null: as many as may be, and all in use; or there is no memory.
-Peer* add_peer(ReceiveContext& ctx, const Gid& address, uint32_t block) noexcept;
+Peer* add_peer(ReceiveContext& ctx, const Gid& address, uint32_t qpn_prefix) noexcept;
 void mark_validated(ReceiveContext& ctx, Peer& peer) noexcept;
 void retire_epoch(ReceiveContext& ctx, uint32_t epoch) noexcept;
 // The peer is dead: messages fail, its stream is dropped.

@@ -3,8 +3,8 @@
 // at once which packet it was, and the sender retransmits that on another path without waiting for
 // a gap or the RTO.
 //
-// Nothing of a trimmed frame is protected: its trailer is gone. So it changes no state here, and is
-// answered by one small packet; that makes a sender retransmit one packet which is in flight on
+// Nothing of a trimmed frame is protected: its ICRC was cut off. So it changes no state here, and
+// is answered by one small packet; that makes a sender retransmit one packet which is in flight on
 // that path with that path sequence number.
 #include "lib/srd/receive/receive.hpp"
 
@@ -20,13 +20,13 @@ void receive_trimmed(ReceiveContext& ctx, const Frame& frame, Instant now) noexc
   wire::srd_take_base(base, p);
   if (!wire::is_sequenced(p.opcode)) return ctx.count(Count::rx_bad_opcode);
   const Gid& source = frame.path->source;
-  const uint32_t block = p.source.value >> 16;
-  if (p.dest.value >> 16 != ctx.block) return ctx.count(Count::rx_bad_dest_qpn);
+  const uint32_t qpn_prefix = p.source.value >> 16;
+  if (p.dest.value >> 16 != ctx.qpn_prefix) return ctx.count(Count::rx_bad_dest_qpn);
   Arrival arrival{p, frame, now};
   if (!find_source(ctx, arrival)) return ctx.count(Count::rx_unknown_peer);
   const Peer* const peer = arrival.peer;
   const uint32_t ours =
-      peer != nullptr ? peer->incarnation : ctx.incarnations.incarnation_for(source, block);
+      peer != nullptr ? peer->incarnation : ctx.incarnations.incarnation_for(source, qpn_prefix);
   if (p.incarnation != 0 && p.incarnation != ours) return ctx.count(Count::rx_other_incarnation);
   if (peer != nullptr && peer->rx.known && peer->rx.epoch == p.epoch &&
       peer->rx.window.place_of(p.sequence) == ReceiveWindow::Place::duplicate)

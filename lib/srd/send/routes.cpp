@@ -66,7 +66,7 @@ void request_routes(SendContext& ctx, Peer& peer, Instant now) noexcept {
     p.incarnation = tx.incarnation;
     p.dest = peer.endpoint();
     const Gid& to = ctx.address_of(peer, c.route.remote);
-    const uint32_t challenge = ctx.incarnations.incarnation_for(to, peer.block);
+    const uint32_t challenge = ctx.incarnations.incarnation_for(to, peer.qpn_prefix);
     send_rails_packet(ctx, p, {.address = to, .local = c.route.local}, challenge, false);
     ctx.count(Count::tx_rail_requests);
   }

@@ -7,14 +7,14 @@
 namespace weft::srd {
 
 namespace {
-constexpr uint32_t kBlockBits = 16;
+constexpr uint32_t kQpnPrefixShift = 16;
 }  // namespace
 
 Context::Context(Port& port, const Config& given, base::SecureRandom& random)
     : Machine(port, random),
       config(given),
       // All our QPNs have the same top 8 bits: with the address they identify this device.
-      block((port.qpn_range().first + (1u << kBlockBits) - 1) >> kBlockBits),
+      qpn_prefix((port.qpn_range().first + (1u << kQpnPrefixShift) - 1) >> kQpnPrefixShift),
       opened_epoch(given.epoch != 0 ? given.epoch : 1),
       mtu(capabilities_.active_mtu),
       wheel(given.start),

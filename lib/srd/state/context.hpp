@@ -63,7 +63,7 @@ struct Context : Machine {
   uint32_t epoch_at(Instant now) const noexcept;
   // Completions name peers by numbers from here on; each engine of a device has its own range.
   uint32_t first_peer() const noexcept { return port_.qpn_range().first & ~0xFFFFu; }
-  QpNum endpoint() const noexcept { return QpNum{block << 16}; }
+  QpNum endpoint() const noexcept { return QpNum{qpn_prefix << 16}; }
   const Gid& address_of(const Peer& peer, uint8_t remote) const noexcept {
     WEFT_DCHECK(remote == 0 || (peer.rails != nullptr && remote <= peer.rails->further().size()));
     return remote == 0 ? peer.address : peer.rails->further()[remote - 1u];
@@ -75,7 +75,7 @@ struct Context : Machine {
   }
 
   const Config config;
-  uint32_t block = 0;         // top 8 bits of our QPNs
+  uint32_t qpn_prefix = 0;    // top 8 bits of our QPNs
   uint32_t opened_epoch = 0;  // in which this engine was opened
   uint32_t mtu = 0;
   bool uses_rails = false;  // this endpoint or a peer has several addresses

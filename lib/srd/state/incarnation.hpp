@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Incarnations: the secret that this process has for each peer, a keyed hash of the peer's address
-// and block of QPNs (SRD.md, reset). It needs no state per peer; a packet that names it was sent by
+// and QPN prefix (SRD.md, reset). It needs no state per peer; a packet that names it was sent by
 // a peer that receives what is sent to its address (address validation). The next process at the
 // same address has another key.
 #pragma once
@@ -20,8 +20,8 @@ class IncarnationKey {
     for (uint32_t& word : key_) word = random.next32();
   }
   // Never 0, which stands for "not known".
-  uint32_t incarnation_for(const Gid& address, uint32_t block) const noexcept {
-    uint32_t state[16] = {0x61707865, 0x3320646E, 0x79622D32, block};
+  uint32_t incarnation_for(const Gid& address, uint32_t qpn_prefix) const noexcept {
+    uint32_t state[16] = {0x61707865, 0x3320646E, 0x79622D32, qpn_prefix};
     std::memcpy(&state[4], key_, sizeof key_);
     std::memcpy(&state[12], address.bytes.data(), 16);
     uint32_t out[16];

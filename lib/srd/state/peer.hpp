@@ -23,7 +23,7 @@ struct PeerTimer : base::TimerNode {
 
 struct Peer {
   Gid address;
-  uint32_t block = 0;        // top 8 bits of its QPNs
+  uint32_t qpn_prefix = 0;   // top 8 bits of its QPNs
   uint32_t index = 0;        // in the peer table
   uint32_t least_epoch = 0;  // of our next stream
   uint32_t incarnation = 0;  // of this process towards the peer
@@ -37,7 +37,7 @@ struct Peer {
   base::LineLink<Peer> ack_link;  // in AckQueue: an acknowledgement is queued
   Receiver rx;
 
-  QpNum endpoint() const { return QpNum{block << 16}; }
+  QpNum endpoint() const { return QpNum{qpn_prefix << 16}; }
 };
 
 }  // namespace weft::srd

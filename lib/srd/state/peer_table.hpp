@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Peers by address and block of QPNs (open addressing) and by index. Indexes are dense and stay
+// Peers by address and QPN prefix (open addressing) and by index. Indexes are dense and stay
 // valid until the peer is removed; the place of a removed peer is for the next one.
 #pragma once
 
@@ -16,7 +16,7 @@ class PeerTable {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   PeerTable() : slots_(64) {}
-  Peer* find(const Gid& address, uint32_t block) noexcept;
+  Peer* find(const Gid& address, uint32_t qpn_prefix) noexcept;
   // Places in use; one is empty only between remove() and insert().
   size_t size() const noexcept { return peers_.size(); }
   Peer& operator[](size_t index) const noexcept { return *peers_[index]; }
@@ -28,7 +28,7 @@ class PeerTable {
 
   // A place more, with index size() - 1 after this. Throws std::bad_alloc, and nothing has changed.
   void add_place();
-  // `index` is an empty place. The peer's address and block are set.
+  // `index` is an empty place. The peer's address and QPN prefix are set.
   Peer* insert(uint32_t index, std::unique_ptr<Peer> peer) noexcept;
   void remove(uint32_t index) noexcept;
   // Where a walk over the places that was interrupted continues.

@@ -80,8 +80,8 @@ class Rails {
 // nothing from it.
 struct Alias {
   Gid address;
-  uint32_t block = 0;
-  uint32_t secret = 0;
+  uint32_t qpn_prefix = 0;
+  uint32_t incarnation = 0;
   bool operator==(const Alias&) const = default;
 };
 
@@ -92,7 +92,8 @@ struct AliasHash {
     std::memcpy(words, a.address.bytes.data(), sizeof words);
     uint64_t mixed = (words[0] ^ seed) * 0x9E3779B97F4A7C15u;
     mixed = (mixed ^ mixed >> 29 ^ words[1]) * 0xBF58476D1CE4E5B9u;
-    mixed = (mixed ^ mixed >> 32 ^ (uint64_t{a.secret} << 8 | a.block)) * 0x94D049BB133111EBu;
+    mixed =
+        (mixed ^ mixed >> 32 ^ (uint64_t{a.incarnation} << 8 | a.qpn_prefix)) * 0x94D049BB133111EBu;
     return static_cast<size_t>(mixed ^ mixed >> 31);
   }
 };

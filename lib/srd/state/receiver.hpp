@@ -43,7 +43,7 @@ struct Receiver {
   bool ack_pending = false;
   uint16_t unacked_packets = 0;       // since the last acknowledgement
   Instant ack_at = Instant::never();  // the acknowledgement leaves at the latest
-  AckDelay ack_patience;              // delays it (Config::ack_piggyback_delay)
+  AckDelay ack_delay;                 // delays it (Config::ack_piggyback_delay)
   Echo echo;
   bool routes_requested = false;  // the sender knows our further addresses
   uint32_t announcements = 0;     // acknowledgements that could announce them
