@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ARP and Neighbour Discovery: what is emitted is parsed again, byte layouts are those of the RFCs,
-// damaged or implausible messages are refused. The resolver over them: asks, answers, remembers.
+// damaged or implausible messages are refused. The resolver over them: requests, answers, caches.
 // link: wire port_ethernet
 #include <rapidcheck.h>
 
@@ -42,9 +42,9 @@ bool parse(const std::vector<std::byte>& frame, NeighbourMessage& m) {
   return wire::parse_neighbour(exact.data(), static_cast<uint32_t>(exact.size()), m);
 }
 
-void hear(Neighbours& neighbours, const NeighbourMessage& m) {
+void deliver(Neighbours& neighbours, const NeighbourMessage& m) {
   const auto frame = emit(m);
-  CHECK(neighbours.hear(frame.data(), static_cast<uint32_t>(frame.size())));
+  CHECK(neighbours.on_message(frame.data(), static_cast<uint32_t>(frame.size())));
 }
 
 Instant at_ms(int64_t ms) { return Instant{} + Duration::from_ms(ms); }
@@ -117,15 +117,15 @@ TEST_CASE("two resolvers resolve each other") {
     Neighbours a({.mac = kOurs, .address = names.sender});
     Neighbours b({.mac = kTheirs, .address = names.target});
     CHECK(a.find(names.target) == nullptr);
-    CHECK(a.ask(names.target, at_ms(0)) == Neighbours::Asked::waiting);
-    CHECK(a.ask(names.target, at_ms(1)) == Neighbours::Asked::waiting);
-    const auto question = a.take();
+    CHECK(a.resolve(names.target, at_ms(0)) == Neighbours::Resolution::waiting);
+    CHECK(a.resolve(names.target, at_ms(1)) == Neighbours::Resolution::waiting);
+    const auto question = a.next_message();
     REQUIRE_FALSE(question.empty());
-    REQUIRE(b.hear(question.data(), static_cast<uint32_t>(question.size())));
-    CHECK(a.take().empty());  // asked once
-    const auto answer = b.take();
+    REQUIRE(b.on_message(question.data(), static_cast<uint32_t>(question.size())));
+    CHECK(a.next_message().empty());  // asked once
+    const auto answer = b.next_message();
     REQUIRE_FALSE(answer.empty());
-    REQUIRE(a.hear(answer.data(), static_cast<uint32_t>(answer.size())));
+    REQUIRE(a.on_message(answer.data(), static_cast<uint32_t>(answer.size())));
     REQUIRE(a.find(names.target) != nullptr);
     CHECK(*a.find(names.target) == kTheirs);
     REQUIRE(b.find(names.sender) != nullptr);  // learned by the question
@@ -138,30 +138,30 @@ TEST_CASE("resolution of an address without a reply ends, and is retried later")
   Neighbours a({.mac = kOurs, .address = names.sender});
   int64_t ms = 0;
   uint32_t questions = 0;
-  Neighbours::Asked asked = Neighbours::Asked::waiting;
-  for (; ms < 1000 && asked == Neighbours::Asked::waiting; ++ms) {
-    asked = a.ask(names.target, at_ms(ms));
-    while (!a.take().empty()) ++questions;
+  Neighbours::Resolution asked = Neighbours::Resolution::waiting;
+  for (; ms < 1000 && asked == Neighbours::Resolution::waiting; ++ms) {
+    asked = a.resolve(names.target, at_ms(ms));
+    while (!a.next_message().empty()) ++questions;
   }
-  CHECK(asked == Neighbours::Asked::absent);
+  CHECK(asked == Neighbours::Resolution::unreachable);
   CHECK(questions > 2);
   CHECK(questions < 10);
-  CHECK(a.ask(names.target, at_ms(ms + 2000)) == Neighbours::Asked::waiting);
+  CHECK(a.resolve(names.target, at_ms(ms + 2000)) == Neighbours::Resolution::waiting);
 }
 
 TEST_CASE("messages between other hosts and unsolicited replies are ignored") {
   const NeighbourMessage names = neighbour_sample(false, true);
   Neighbours a({.mac = kOurs, .address = names.sender});
-  NeighbourMessage news = neighbour_sample(false, false);
-  news.sender = names.target;
-  news.target = names.sender;
-  news.sender_mac = {2, 0, 0, 0, 0, 66};
-  hear(a, news);
+  NeighbourMessage unsolicited = neighbour_sample(false, false);
+  unsolicited.sender = names.target;
+  unsolicited.target = names.sender;
+  unsolicited.sender_mac = {2, 0, 0, 0, 0, 66};
+  deliver(a, unsolicited);
   CHECK(a.find(names.target) == nullptr);
   NeighbourMessage other = neighbour_sample(false, true);
   other.target = Gid::from_ipv4(10, 0, 0, 99);
-  hear(a, other);
-  CHECK(a.take().empty());
+  deliver(a, other);
+  CHECK(a.next_message().empty());
 }
 
 // What a host says when it has moved: ARP about itself, or an advertisement to all nodes.
@@ -170,36 +170,36 @@ TEST_CASE("an unsolicited reply updates a known neighbour and adds no entry") {
   const NeighbourMessage names = neighbour_sample(ipv6, true);
   const Gid &us = names.target, &them = names.sender;
   Neighbours a({.mac = kTheirs, .address = us});
-  NeighbourMessage news = {
+  NeighbourMessage unsolicited = {
       .is_question = !ipv6, .sender_mac = kOurs, .sender = them, .target = them};
-  if (ipv6) news.target = *parse_gid("ff02::1");
-  hear(a, news);
+  if (ipv6) unsolicited.target = *parse_gid("ff02::1");
+  deliver(a, unsolicited);
   CHECK(a.find(them) == nullptr);
-  hear(a, names);
+  deliver(a, names);
   REQUIRE(a.find(them) != nullptr);
   CHECK(*a.find(them) == kOurs);
-  while (!a.take().empty()) continue;
-  news.sender_mac = {2, 0, 0, 0, 0, 66};
-  hear(a, news);
-  CHECK(*a.find(them) == news.sender_mac);
-  CHECK(a.take().empty());
+  while (!a.next_message().empty()) continue;
+  unsolicited.sender_mac = {2, 0, 0, 0, 0, 66};
+  deliver(a, unsolicited);
+  CHECK(*a.find(them) == unsolicited.sender_mac);
+  CHECK(a.next_message().empty());
   if (!ipv6) {  // an ARP reply about itself too
-    news.is_question = false;
-    news.sender_mac = {2, 0, 0, 0, 0, 67};
-    hear(a, news);
-    CHECK(*a.find(them) == news.sender_mac);
+    unsolicited.is_question = false;
+    unsolicited.sender_mac = {2, 0, 0, 0, 0, 67};
+    deliver(a, unsolicited);
+    CHECK(*a.find(them) == unsolicited.sender_mac);
     return;
   }
-  const MacAddress before = news.sender_mac;
-  news.sender_mac = {2, 0, 0, 0, 0, 68};
-  news.overrides = false;
-  hear(a, news);
+  const MacAddress before = unsolicited.sender_mac;
+  unsolicited.sender_mac = {2, 0, 0, 0, 0, 68};
+  unsolicited.overrides = false;
+  deliver(a, unsolicited);
   CHECK(*a.find(them) == before);
   NeighbourMessage elsewhere =
       neighbour_sample(true, true);  // a solicitation is for the one it asks for
   elsewhere.target = *parse_gid("fe80::99");
   elsewhere.sender_mac = {2, 0, 0, 0, 0, 69};
-  hear(a, elsewhere);
+  deliver(a, elsewhere);
   CHECK(*a.find(them) == before);
 }
 
@@ -208,17 +208,17 @@ TEST_CASE("a static neighbour is neither updated nor resolved") {
   const NeighbourMessage names = neighbour_sample(ipv6, true);
   Neighbours a({.mac = kTheirs, .address = names.target});
   a.add(names.sender, kOurs);
-  NeighbourMessage thief = names;
-  thief.sender_mac = {2, 0, 0, 0, 0, 66};
-  hear(a, thief);
+  NeighbourMessage spoofed = names;
+  spoofed.sender_mac = {2, 0, 0, 0, 0, 66};
+  deliver(a, spoofed);
   CHECK(*a.find(names.sender) == kOurs);
-  CHECK_FALSE(a.take().empty());  // it has its answer
-  thief.is_question = false;
-  hear(a, thief);
+  CHECK_FALSE(a.next_message().empty());  // it has its answer
+  spoofed.is_question = false;
+  deliver(a, spoofed);
   CHECK(*a.find(names.sender) == kOurs);
-  a.tick(at_ms(1'000'000'000));
+  a.update_now(at_ms(1'000'000'000));
   CHECK(*a.find(names.sender) == kOurs);
-  CHECK(a.take().empty());
+  CHECK(a.next_message().empty());
 }
 
 TEST_CASE("a stale entry is resolved again, and used meanwhile") {
@@ -233,38 +233,38 @@ TEST_CASE("a stale entry is resolved again, and used meanwhile") {
   const auto place = [&] { return a.find(them) == nullptr ? MacAddress{} : *a.find(them); };
   // Where the next question goes; all zero: there is none.
   const auto asked = [&] {
-    const std::span<const std::byte> question = a.take();
+    const std::span<const std::byte> question = a.next_message();
     MacAddress to{};
     if (!question.empty()) std::memcpy(to.data(), question.data(), to.size());
     return to;
   };
-  a.tick(at_ms(1000));
-  CHECK(a.ask(them, at_ms(1000)) == Neighbours::Asked::waiting);
+  a.update_now(at_ms(1000));
+  CHECK(a.resolve(them, at_ms(1000)) == Neighbours::Resolution::waiting);
   const MacAddress everybody = asked();
-  hear(a, answer);
-  a.tick(at_ms(30'999));
+  deliver(a, answer);
+  a.update_now(at_ms(30'999));
   CHECK(place() == kTheirs);
   CHECK(asked() == MacAddress{});
-  a.tick(at_ms(31'000));
+  a.update_now(at_ms(31'000));
   CHECK(asked() == MacAddress{});  // it was not used
   CHECK(place() == kTheirs);
   CHECK(place() == kTheirs);
   CHECK(asked() == (ipv6 ? everybody : kTheirs));
   CHECK(asked() == MacAddress{});
   answer.sender_mac = {2, 0, 0, 0, 0, 9};  // the other of a pair of gateways
-  hear(a, answer);
+  deliver(a, answer);
   CHECK(place() == answer.sender_mac);
   for (int i = 0; i < 5; ++i) {
-    a.tick(at_ms(61'000 + 1000 * i));
+    a.update_now(at_ms(61'000 + 1000 * i));
     CHECK(place() == answer.sender_mac);
     CHECK(asked() == (i < 2 && !ipv6 ? answer.sender_mac : everybody));
   }
-  a.tick(at_ms(66'000));
+  a.update_now(at_ms(66'000));
   CHECK(place() == MacAddress{});
   CHECK(asked() == MacAddress{});
-  CHECK(a.ask(them, at_ms(66'000)) == Neighbours::Asked::waiting);
+  CHECK(a.resolve(them, at_ms(66'000)) == Neighbours::Resolution::waiting);
   CHECK(asked() == everybody);
-  hear(a, answer);
+  deliver(a, answer);
   CHECK(place() == answer.sender_mac);
 }
 
