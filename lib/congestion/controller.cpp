@@ -17,47 +17,48 @@ void Controller::start(const Preset& preset) noexcept {
   // simulator does so for every scheme).
   state_.decision.rate = preset.line_rate;
   if (preset.kind->start != nullptr) preset.kind->start(state_, preset);
-  settle(preset);
+  clamp_decision(preset);
 }
 
 void Controller::on_ack(const Preset& preset, const Ack& ack) noexcept {
   if (preset.kind->on_ack == nullptr) return;
   preset.kind->on_ack(state_, preset, ack);
-  settle(preset);
+  clamp_decision(preset);
 }
 
 void Controller::on_cnp(const Preset& preset, Instant now) noexcept {
   if (preset.kind->on_cnp == nullptr) return;
   preset.kind->on_cnp(state_, preset, now);
-  settle(preset);
+  clamp_decision(preset);
 }
 
 void Controller::on_loss(const Preset& preset, const Loss& loss) noexcept {
   if (preset.kind->on_loss == nullptr) return;
   preset.kind->on_loss(state_, preset, loss);
-  settle(preset);
+  clamp_decision(preset);
 }
 
 void Controller::on_credit(const Preset& preset, const Credit& credit) noexcept {
   if (preset.kind->on_credit == nullptr) return;
   preset.kind->on_credit(state_, preset, credit);
-  settle(preset);
+  clamp_decision(preset);
 }
 
 void Controller::on_sent(const Preset& preset, uint32_t bytes, Instant now) noexcept {
   if (preset.kind->on_sent == nullptr) return;
   preset.kind->on_sent(state_, preset, bytes, now);
-  settle(preset);
+  clamp_decision(preset);
 }
 
 void Controller::on_deadline(const Preset& preset, Instant now) noexcept {
   if (preset.kind->on_deadline == nullptr || now < state_.decision.deadline) return;
   preset.kind->on_deadline(state_, preset, now);
-  settle(preset);
+  clamp_decision(preset);
 }
 
-// The window of the +win variants: W0 x rate / line rate in payload bytes, at least 1.
-void Controller::settle(const Preset& preset) noexcept {
+// Bounds the rate. The window of the +win variants: W0 x rate / line rate in payload bytes, at
+// least 1.
+void Controller::clamp_decision(const Preset& preset) noexcept {
   Decision& decision = state_.decision;
   decision.rate = preset.clamp(decision.rate);
   WEFT_DCHECK(decision.rate >= preset.min_rate && decision.rate <= preset.line_rate);

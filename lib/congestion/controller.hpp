@@ -38,7 +38,7 @@ class Controller {
   Instant next_deadline() const noexcept { return state_.decision.deadline; }
 
  private:
-  void settle(const Preset& preset) noexcept;
+  void clamp_decision(const Preset& preset) noexcept;
   State state_;
 };
 static_assert(sizeof(Controller) == 128 && std::is_trivially_copyable_v<Controller>);

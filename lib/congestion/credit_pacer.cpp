@@ -28,11 +28,11 @@ uint32_t CreditPacer::add() {
   return static_cast<uint32_t>(count - 1);
 }
 
-void CreditPacer::wish(uint32_t number, uint32_t total) {
+void CreditPacer::request_credit(uint32_t number, uint32_t total) {
   WEFT_DCHECK(number < senders_.size());
   Sender& sender = senders_[number];
-  if (static_cast<int32_t>(total - sender.wished) <= 0) return;
-  sender.wished = total;
+  if (static_cast<int32_t>(total - sender.requested) <= 0) return;
+  sender.requested = total;
   ask(number);
 }
 
@@ -69,7 +69,7 @@ Duration CreditPacer::time_for(uint32_t units) const {
 
 // An idle sender is granted credit ahead of its requests, up to a window.
 bool CreditPacer::idles(const Sender& sender) const {
-  return sender.granted - sender.wished < rules_.most_bytes / kCreditUnit;  // and not behind
+  return sender.granted - sender.requested < rules_.most_bytes / kCreditUnit;  // and not behind
 }
 
 std::optional<CreditPacer::Grant> CreditPacer::grant() {
@@ -83,7 +83,7 @@ std::optional<CreditPacer::Grant> CreditPacer::grant() {
       continue;
     }
     const auto missing =
-        static_cast<uint32_t>(std::max(static_cast<int32_t>(sender.wished - sender.granted), 0));
+        static_cast<uint32_t>(std::max(static_cast<int32_t>(sender.requested - sender.granted), 0));
     const uint32_t units = std::min(missing, units_per_grant());
     WEFT_DCHECK(units <= missing);
     sender.granted += units;

@@ -45,22 +45,22 @@ class CreditPacer {
   // Numbers assigned so far, recycled ones included.
   size_t numbers() const { return senders_.size(); }
   // Credit request: the sender asks for `total` units granted in all. Monotonic, modulo 2^32.
-  void wish(uint32_t sender, uint32_t total);
+  void request_credit(uint32_t sender, uint32_t total);
   // A packet was trimmed: queues its sender for a grant even without a credit request.
   void ask(uint32_t sender);
   // The sender is done: no more grants.
   void remove(uint32_t sender);
   // The same, and its number may be assigned again: the caller does not use it any more.
   void recycle(uint32_t sender);
-  // The next grant; none while no sender is queued: call again after wish() or ask().
+  // The next grant; none while no sender is queued: call again after request_credit() or ask().
   std::optional<Grant> grant();
 
  private:
   struct Sender {
-    uint32_t wished = 0;   // units requested, in all
-    uint32_t granted = 0;  // units, in all
-    bool waiting = false;  // has a place in waiting_
-    bool idle = false;     // has a place in idle_
+    uint32_t requested = 0;  // units requested, in all
+    uint32_t granted = 0;    // units, in all
+    bool waiting = false;    // has a place in waiting_
+    bool idle = false;       // has a place in idle_
     bool done = false;
     bool recycled = false;
   };

@@ -63,9 +63,9 @@ TEST_CASE("grants are round robin over the senders that request credit, up to wh
   const uint32_t a = pacer.add();
   const uint32_t b = pacer.add();
   CHECK(!pacer.grant());
-  pacer.wish(a, 100);
-  pacer.wish(b, 64);
-  pacer.wish(a, 50);  // wishes never go back
+  pacer.request_credit(a, 100);
+  pacer.request_credit(b, 64);
+  pacer.request_credit(a, 50);  // requests never decrease
   const auto next = [&](uint32_t sender, uint32_t total, int64_t ps) {
     const std::optional<CreditPacer::Grant> grant = pacer.grant();
     REQUIRE(grant);
@@ -79,11 +79,11 @@ TEST_CASE("grants are round robin over the senders that request credit, up to wh
   next(a, 64, time_ps(64));
   next(b, 64, time_ps(64));
   next(a, 100, time_ps(36));
-  // Idle senders get more than they wish for, in turns, up to 1.5 BDP ahead.
+  // Idle senders get more than they request, round robin, up to 1.5 BDP ahead.
   next(b, 128, time_ps(64));
   next(a, 164, time_ps(64));
-  // A wish goes before; one that was overtaken already costs a short turn.
-  pacer.wish(b, 120);
+  // A request goes first; one that was granted already costs a short turn.
+  pacer.request_credit(b, 120);
   next(b, 128, time_ps(4));
 }
 
@@ -91,8 +91,8 @@ TEST_CASE("idle senders are granted a bounded credit ahead, and those that are d
   CreditPacer pacer(credit_rules(rccc_preset("rccc")));
   const uint32_t idle = pacer.add();
   const uint32_t done = pacer.add();
-  pacer.wish(idle, 10);
-  pacer.wish(done, 10);
+  pacer.request_credit(idle, 10);
+  pacer.request_credit(done, 10);
   uint32_t most = 0;
   int count = 0;
   for (; count < 100; ++count) {
@@ -116,11 +116,11 @@ TEST_CASE("recycled sender numbers are reused, and queues do not grow") {
     const uint32_t sender = pacer.add();
     CHECK(sender < 3);
     for (uint32_t total = 10; total < 100; total += 10) {
-      pacer.wish(sender, total);
+      pacer.request_credit(sender, total);
       REQUIRE(pacer.grant());
     }
     pacer.recycle(sender);
-    pacer.wish(sender, 1000);  // says nothing any more
+    pacer.request_credit(sender, 1000);  // ignored
     while (pacer.grant()) {
     }
   }
@@ -134,12 +134,13 @@ TEST_CASE("a stream of more than 2^32 units goes on") {
   const uint32_t sender = pacer.add();
   uint32_t granted = 0;
   for (uint64_t total = 0; total < (uint64_t{3} << 32); total += uint64_t{1} << 29) {
-    pacer.wish(sender, granted + 40);
+    pacer.request_credit(sender, granted + 40);
     const std::optional<CreditPacer::Grant> grant = pacer.grant();
     REQUIRE(grant);
     CHECK(static_cast<int32_t>(grant->total - granted) >= 40);
     granted = grant->total;
-    for (uint32_t jump = 0; jump < (1u << 29); jump += 1u << 28) pacer.wish(sender, granted + jump);
+    for (uint32_t jump = 0; jump < (1u << 29); jump += 1u << 28)
+      pacer.request_credit(sender, granted + jump);
   }
 }
 

@@ -87,7 +87,7 @@ constexpr Parameter kHpccsim[] = {
 struct Dcqcn {
   double target;
   double alpha;
-  int64_t alpha_at;     // ps: the next period that is not settled; 0: no CNP yet
+  int64_t alpha_at;     // ps: end of the next period that is not applied; 0: no CNP yet
   int64_t decrease_at;  // ps: a look that no CNP may precede any more
   int64_t increase_at;  // ps: the increase timer; never() if not running
   uint64_t bytes;       // since the byte counter's last overflow
@@ -114,9 +114,9 @@ void arm(State& state, const Dcqcn& dcqcn) {
   state.decision.deadline = Instant{std::min(look, dcqcn.increase_at)};
 }
 
-// Settles all of alpha's periods that end before `now`. Only the first one can have seen a CNP. A
+// Applies to alpha all periods that end before `now`. Only the first one can have seen a CNP. A
 // flow that was quiet for long has no alpha left, so the walk ends when it vanishes.
-void settle_alpha(Dcqcn& dcqcn, const Preset& preset, int64_t now) {
+void update_alpha(Dcqcn& dcqcn, const Preset& preset, int64_t now) {
   if (dcqcn.alpha_at == 0 || dcqcn.alpha_at >= now) return;
   const int64_t step = period(preset, kAlphaPeriod);
   const double g = preset[kGain];
@@ -166,7 +166,7 @@ uint16_t next_stage(uint16_t stage) { return static_cast<uint16_t>(std::min(stag
 void first_cnp(State& state, Dcqcn& dcqcn, const Preset& preset, int64_t now) {
   dcqcn.alpha = preset[kInitialAlpha];
   dcqcn.alpha_at = now + period(preset, kAlphaPeriod);
-  // 1 ns behind alpha's period, so that a look always sees alpha settled.
+  // 1 ns behind alpha's period, so that a look always sees alpha up to date.
   dcqcn.decrease_at = now + period(preset, kDecreasePeriod) + 1000;
   dcqcn.cnp_for_decrease = true;
   state.decision.rate = preset.clamp(state.decision.rate * preset[kFirstCnp]);
@@ -179,7 +179,7 @@ void on_cnp_periodic(State& state, Dcqcn& dcqcn, const Preset& preset, int64_t n
     dcqcn.alpha_at = now + period(preset, kAlphaPeriod);
     dcqcn.decrease_at = now + period(preset, kDecreasePeriod) + 1000;
   }
-  settle_alpha(dcqcn, preset, now);
+  update_alpha(dcqcn, preset, now);
   dcqcn.cnp_for_alpha = true;
   if (!dcqcn.cnp_for_decrease && dcqcn.decrease_at <= now) {
     // Looks happened while nothing came; the next is on the same grid.
@@ -191,7 +191,7 @@ void on_cnp_periodic(State& state, Dcqcn& dcqcn, const Preset& preset, int64_t n
 
 // The paper's: cut at once, then alpha rises and its period restarts.
 void on_cnp_at_once(State& state, Dcqcn& dcqcn, const Preset& preset, int64_t now) {
-  settle_alpha(dcqcn, preset, now);
+  update_alpha(dcqcn, preset, now);
   cut(state, dcqcn, preset, now);
   const double g = preset[kGain];
   dcqcn.alpha = (1 - g) * dcqcn.alpha + g;
@@ -215,7 +215,7 @@ void on_deadline(State& state, const Preset& preset, Instant now) {
     dcqcn.increase_at = now.ps + period(preset, kIncreasePeriod);
   }
   if (dcqcn.cnp_for_decrease && dcqcn.decrease_at <= now.ps) {
-    settle_alpha(dcqcn, preset, now.ps);
+    update_alpha(dcqcn, preset, now.ps);
     dcqcn.cnp_for_decrease = false;
     dcqcn.decrease_at += period(preset, kDecreasePeriod);
     cut(state, dcqcn, preset, now.ps);

@@ -51,8 +51,8 @@ void on_credit_request(ReceiveContext& ctx, Peer& peer, const wire::SrdPacket& p
   const auto most =
       static_cast<int32_t>(4 * ctx.config.credit.most_bytes / congestion::kCreditUnit);
   const auto ahead = static_cast<int32_t>(packet.requested_credit - rx.credit_granted);
-  credit.pacer.wish(rx.credit_index,
-                    rx.credit_granted + static_cast<uint32_t>(std::clamp(ahead, 0, most)));
+  credit.pacer.request_credit(
+      rx.credit_index, rx.credit_granted + static_cast<uint32_t>(std::clamp(ahead, 0, most)));
   if (packet.has(wire::srd_flag::kRetransmission) || packet.opcode == wire::SrdOpcode::fill)
     credit.pacer.ask(rx.credit_index);
   if (credit.grant_at.is_never()) credit.grant_at = std::max(now, credit.no_grant_before);

@@ -161,7 +161,7 @@ void Hosts::receive_probe(const Packet& packet) {
 void Hosts::on_credit_request(const Flow& flow, const Packet& packet, bool needs_grant) {
   if (!credited_) return;
   congestion::CreditPacer& pacer = *nics_[flow.dst].pacer;
-  pacer.wish(flow.receiver.credit_number, packet.stamp);
+  pacer.request_credit(flow.receiver.credit_number, packet.stamp);
   if (needs_grant) pacer.ask(flow.receiver.credit_number);
   schedule_grants(flow.dst);
 }
