@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One queue pair, any number of peers: each of three clients sends a greeting to the server's queue
-// pair, and the server answers each through an address handle. Nobody connects.
+// pair, and the server answers each through an address handle. There are no connections.
 #include <cstring>
 
 #include "side.hpp"

@@ -128,12 +128,12 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--every", type=float, default=5, help="seconds between looks")
-    wish = parser.parse_args()
+    options = parser.parse_args()
     os.nice(10)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     make_veth("w0", "w1", "10.98.0")
     make_veth("w2", "w3", "10.99.0")
-    seconds = wish.minutes * 60
+    seconds = options.minutes * 60
     with tempfile.TemporaryDirectory(prefix="weft-soak-") as scratch:
         memif = f"roce+dpdk:net_memif,dpdk.socket={scratch}/"
         processes = [
@@ -146,7 +146,7 @@ def main():
         try:
             end = time.monotonic() + seconds - 15  # the first of them ends then
             while time.monotonic() < end and all(p.popen.poll() is None for p in processes):
-                time.sleep(wish.every)
+                time.sleep(options.every)
                 for process in processes:
                     process.look()
             limit = time.monotonic() + 90
@@ -159,7 +159,7 @@ def main():
                 if process.popen.poll() is None:
                     process.popen.send_signal(signal.SIGKILL)
                     process.popen.wait()
-        return report(processes, scratch, wish.minutes)
+        return report(processes, scratch, options.minutes)
 
 
 if __name__ == "__main__":

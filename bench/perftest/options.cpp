@@ -180,7 +180,7 @@ void choose_address(Options& o, const Raw& raw) {
 }
 
 // True for an SRD device: weft's own, or an EFA's.
-bool speaks_srd(const std::string& device) {
+bool is_srd_device(const std::string& device) {
   if (!device.starts_with("ibverbs")) return device.starts_with("srd");
   const std::string keys = device + ",";
   return keys.find(",srd,") != std::string::npos || keys.find(",srd=1,") != std::string::npos;
@@ -192,7 +192,7 @@ std::string choose_device(Options& o, const Raw& raw) {
   if (o.device.empty() && fallback != nullptr) o.device = fallback;
   if (o.device.empty() && raw.connection == "SRD") o.device = "srd+udp:lo";
   choose_address(o, raw);
-  const bool srd = speaks_srd(o.device);
+  const bool srd = is_srd_device(o.device);
   if (const std::string wrong = choose_service(o, raw.connection, srd); !wrong.empty())
     return wrong;
   if (srd && o.cq_moderation > 1)

@@ -169,17 +169,18 @@ void source(const Side& side, const Options& options, uint32_t train, Board& boa
   uint64_t sent = 0;
   uint64_t reported = 0;
   size_t offset = 0;
-  double heard = seconds_now();
-  const double end = heard + options.seconds;
+  double report_at = seconds_now();
+  const double end = report_at + options.seconds;
   while (true) {
     uint64_t report = 0;
     if (recv(side.fd, &report, sizeof report, MSG_DONTWAIT) == sizeof report) {
       reported = std::max(reported, report);
-      heard = seconds_now();
-      if (heard > end) break;
+      report_at = seconds_now();
+      if (report_at > end) break;
     }
     if (sent - reported >= options.window) {
-      if (seconds_now() - heard > 0.01) sent = reported, heard = seconds_now();  // it was lost
+      if (seconds_now() - report_at > 0.01)
+        sent = reported, report_at = seconds_now();  // it was lost
       continue;
     }
     for (uint32_t i = 0; i < messages; ++i) {

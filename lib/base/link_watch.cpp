@@ -79,12 +79,12 @@ std::optional<EventType> LinkWatch::note_address(bool there) noexcept {
 std::optional<EventType> LinkWatch::next() noexcept {
   for (;;) {
     while (begin_ < end_)
-      if (const auto news = parse_one()) return news;
+      if (const auto event = parse_one()) return event;
     if (!fetch()) break;
   }
   if (!lost_some_) return {};
   // The messages still queued are older than the lost ones.
-  if (const auto news = note_up(works_now(interface_))) return news;
+  if (const auto event = note_up(works_now(interface_))) return event;
   lost_some_ = false;
   return note_address(interface_of(address_) == interface_);
 }

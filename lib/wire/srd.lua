@@ -29,7 +29,7 @@ local f = {
   retransmission = ProtoField.bool("srd.flags.retransmission", "Retransmission", 8, nil, 0x20),
   fragment = ProtoField.bool("srd.flags.fragment", "Fragment", 8, nil, 0x10),
   immediate_flag = ProtoField.bool("srd.flags.immediate", "Immediate", 8, nil, 0x08),
-  wish_flag = ProtoField.bool("srd.flags.wish", "Credit request", 8, nil, 0x02),
+  credit_request_flag = ProtoField.bool("srd.flags.wish", "Credit request", 8, nil, 0x02),
   ordered_flag = ProtoField.bool("srd.flags.ordered", "Ordered", 8, nil, 0x01),
   protected = ProtoField.bool("srd.flags.protected", "Protected", 8, nil, 0x04),
   path = ProtoField.uint8("srd.path", "Path"),
@@ -49,7 +49,7 @@ local f = {
   address = ProtoField.uint64("srd.address", "Address", base.HEX),
   rkey = ProtoField.uint32("srd.rkey", "Key", base.HEX),
   immediate = ProtoField.uint64("srd.immediate", "Immediate data", base.HEX),
-  wish = ProtoField.uint32("srd.wish", "Requested credit in all, units of 256 B"),
+  requested_credit = ProtoField.uint32("srd.wish", "Requested credit in all, units of 256 B"),
   order = ProtoField.uint32("srd.order", "Number among ordered SENDs"),
   opened = ProtoField.uint32("srd.opened", "Epoch in which the receiver was opened"),
   operand = ProtoField.uint64("srd.operand", "Compare or add", base.HEX),
@@ -116,7 +116,7 @@ local function base_header(buffer, tree, opcode)
   tree:add(f.pad, buffer(1, 1))
   local flags = tree:add(f.flags, buffer(2, 1))
   for _, flag in ipairs({ f.ack_request, f.solicited, f.retransmission, f.fragment,
-                          f.immediate_flag, f.protected, f.wish_flag,
+                          f.immediate_flag, f.protected, f.credit_request_flag,
                           f.ordered_flag }) do
     flags:add(flag, buffer(2, 1))
   end
@@ -186,7 +186,7 @@ local function sequenced(r, opcode, flags)
     r.take(f.rkey, 4)
   end
   if flags:bitfield(4, 1) == 1 then r.take(f.immediate, 8) end
-  if flags:bitfield(6, 1) == 1 then r.take(f.wish, 4) end
+  if flags:bitfield(6, 1) == 1 then r.take(f.requested_credit, 4) end
   if flags:bitfield(7, 1) == 1 then r.take(f.order, 4) end
   if has_operands[opcode] then
     r.take(f.operand, 8)

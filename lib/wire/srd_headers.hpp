@@ -145,7 +145,7 @@ inline constexpr uint32_t kSrdMostWords = 16;
 // bytes each.
 struct SrdRails {
   Gid primary;           // by which the sender is known
-  base::Be32 challenge;  // an answer repeats that of the request; 0: nobody has asked
+  base::Be32 challenge;  // an answer repeats that of the request; 0: no request
   uint8_t version = 1;   // of this body
   uint8_t answers = 0;   // 0 asks, 1 answers
   uint8_t count = 0;     // at most kSrdMostRails

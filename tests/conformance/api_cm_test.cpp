@@ -138,9 +138,9 @@ WEFT_ON_OUR_PORTS(unreliable_connection, "UC queue pairs are connected too")
 
 void refusals(Wire wire) {
   Parties p(wire);
-  const CmId nobody = p.client.way_to(p.server, static_cast<uint16_t>(p.listener.port() ^ 1));
+  const CmId unserved = p.client.way_to(p.server, static_cast<uint16_t>(p.listener.port() ^ 1));
   const bool iwarp = p.client.device.attributes().only_by_cm;  // TCP knows it at once
-  const Result<void> asked = nobody.connect(p.client.queue_pair());
+  const Result<void> asked = unserved.connect(p.client.queue_pair());
   if (iwarp) {
     CHECK(asked.error().code == Code::disconnected);
     CHECK(asked.error().message.find("no listener") != std::string::npos);
@@ -241,8 +241,8 @@ void no_service(Wire wire) {
     return;
   }
   // A port of connections is none of datagrams.
-  const CmId nobody = p.client.way_to(p.server, p.listener.port(), CmService::datagrams);
-  REQUIRE(nobody.find_service());
+  const CmId unserved = p.client.way_to(p.server, p.listener.port(), CmService::datagrams);
+  REQUIRE(unserved.find_service());
   CmEvent event = p.client.expect(CmEventType::rejected);
   CHECK(event.reason == kCmNobodyListens);
   const CmId service = *p.server.channel.create_id(CmService::datagrams);
@@ -294,7 +294,7 @@ void descriptor(Wire wire) {
 WEFT_ON_IBVERBS(descriptor, "the descriptor says when there is an event, and not else")
 WEFT_ON_WIRE(descriptor, "the descriptor says when there is an event, and not else", udp)
 
-void let_go(Wire wire) {
+void released(Wire wire) {
   Parties p(wire);
   if (p.client.device.attributes().only_by_cm) return;  // siw waits for its own 10 s, twice
   { const CmId id = *p.client.channel.create_id(); }
@@ -328,8 +328,8 @@ void let_go(Wire wire) {
   p.server.channel = {};
   p.client.channel = {};
 }
-WEFT_ON_IBVERBS(let_go, "what is let go of in any state leaves nothing behind")
-WEFT_ON_WIRE(let_go, "what is let go of in any state leaves nothing behind", udp)
+WEFT_ON_IBVERBS(released, "an id that is released in any state leaves nothing behind")
+WEFT_ON_WIRE(released, "an id that is released in any state leaves nothing behind", udp)
 
 void come_and_go(Wire wire) {
   Parties p(wire);

@@ -90,9 +90,9 @@ TEST_CASE("time limits end connect and accept") {
   const auto start = std::chrono::steady_clock::now();
   Listener listener = *Listener::listen("127.0.0.1:0");
   CHECK(listener.accept(e.queue_pair(), brief).error().code == Code::timed_out);
-  const RawListener mute;  // the kernel accepts the connection, no message is sent
+  const RawListener silent;  // the kernel accepts the connection, no message is sent
   const QueuePair qp = e.queue_pair();
-  CHECK(connect(mute.address(), qp, brief).error().code == Code::timed_out);
+  CHECK(connect(silent.address(), qp, brief).error().code == Code::timed_out);
   CHECK(qp.state() == QpState::reset);
   CHECK(seconds_since(start) < 3);
 }
@@ -124,10 +124,10 @@ TEST_CASE("a peer with a wrong magic or hello is rejected and does not disturb o
   Listener listener = *Listener::listen("127.0.0.1:0");
   const RawPeer web(listener.port());
   web.send("GET / HTTP/1.1\r\n\r\n", 18);
-  const RawPeer liar(listener.port());
+  const RawPeer forger(listener.port());
   verbs::Hello hello = plausible_hello();
   hello.transport = "roce+shm";
-  liar.send(verbs::emit_hello(hello));
+  forger.send(verbs::emit_hello(hello));
   const RawPeer impatient(listener.port());
   impatient.send(verbs::emit_ready());
   Result<Connection> ra = kNone;
@@ -136,7 +136,7 @@ TEST_CASE("a peer with a wrong magic or hello is rejected and does not disturb o
   REQUIRE(ra);
   REQUIRE(rb);
   CHECK(web.receive_all().find("magic") != std::string::npos);
-  CHECK(liar.receive_all().find("roce+shm") != std::string::npos);
+  CHECK(forger.receive_all().find("roce+shm") != std::string::npos);
   CHECK(impatient.receive_all().find("hello") != std::string::npos);
 }
 

@@ -36,7 +36,7 @@ class KeptIds {
     const std::lock_guard lock(mutex_);
     all_.push_back({channel, id, qp.device().context(), qp.impl()});
   }
-  void hear_ends() {
+  void drain_cm_events() {
     const std::lock_guard lock(mutex_);
     forget();
     for (size_t i = 0; i < all_.size(); ++i)
@@ -89,6 +89,6 @@ void connect_by_cm(const QueuePair& a, const QueuePair& b, const Walk& walk) {
   kept.keep(client, id, b);
 }
 
-void hear_ends() { kept_ids().hear_ends(); }
+void drain_cm_events() { kept_ids().drain_cm_events(); }
 
 }  // namespace weft::test

@@ -7,7 +7,7 @@
 namespace weft::test {
 
 void connect_by_cm(const QueuePair& a, const QueuePair& b, const Walk& walk);
-// Takes what the connection manager says of these: that a connection is over.
-void hear_ends();
+// Takes their events from the connection manager: connections that ended.
+void drain_cm_events();
 
 }  // namespace weft::test

@@ -50,8 +50,8 @@ T must(Result<T> result, const char* what) {
   return std::move(*result);
 }
 
-// What a server tells its clients: where their slot lies.
-struct Invitation {
+// The private data of a server: the slot of this client.
+struct SlotAdvertisement {
   uint64_t address;
   uint32_t rkey;
 };
@@ -78,12 +78,12 @@ struct Context {
   void serve() {
     std::vector<Met> accepted;
     while (!stopping) {
-      const Invitation invitation{
+      const SlotAdvertisement advertised{
           reinterpret_cast<uint64_t>(&memory[accepted.size() % kSlots * kSlot]),
           region.rkey().value};
-      const auto* bytes = reinterpret_cast<const std::byte*>(&invitation);
+      const auto* bytes = reinterpret_cast<const std::byte*>(&advertised);
       std::optional<Met> peer =
-          door.accept([this] { return queue_pair(cq); }, {bytes, bytes + sizeof invitation});
+          door.accept([this] { return queue_pair(cq); }, {bytes, bytes + sizeof advertised});
       if (peer) accepted.push_back(std::move(*peer));
     }
   }
@@ -108,11 +108,11 @@ class Link {
                      "register")) {
     for (size_t i = 0; i < count; ++i) {
       Met peer = must(connector_.meet(address, context.queue_pair(cq_), timeout), "connect");
-      Invitation invitation{};
-      if (peer.peer_data.size() >= sizeof invitation)
-        std::memcpy(&invitation, peer.peer_data.data(), sizeof invitation);
+      SlotAdvertisement advertised{};
+      if (peer.peer_data.size() >= sizeof advertised)
+        std::memcpy(&advertised, peer.peer_data.data(), sizeof advertised);
       peers_.push_back(std::move(peer));
-      invitations_.push_back(invitation);
+      advertised_.push_back(advertised);
     }
     say("linked " + std::to_string(index) + " " + std::to_string(count));
   }
@@ -145,8 +145,8 @@ class Link {
     list[0] = {.id = 1,
                .opcode = Opcode::write,
                .sges = {&out, 1},
-               .remote_address = invitations_[i].address,
-               .rkey = RKey{invitations_[i].rkey}};
+               .remote_address = advertised_[i].address,
+               .rkey = RKey{advertised_[i].rkey}};
     list[1] = list[0];
     list[1].opcode = Opcode::read;
     list[1].sges = {&in, 1};
@@ -171,7 +171,7 @@ class Link {
     Completion c;
     for (int tenth = 0; tenth < 600; ++tenth) {
       if (cq_.wait({&c, 1}, Duration::from_ms(100)) == 1) return c;
-      connector_.hear_ends();
+      connector_.drain_cm_events();
     }
     die("no completion in a minute");
   }
@@ -182,7 +182,7 @@ class Link {
   std::vector<std::byte> memory_;
   MemoryRegion region_;
   std::vector<Met> peers_;
-  std::vector<Invitation> invitations_;
+  std::vector<SlotAdvertisement> advertised_;
 };
 
 int run(const std::string& spec, size_t count) {

@@ -10,7 +10,7 @@ namespace {
 using namespace test;
 
 // RTUs to a socket that is not read, all else to its engine.
-int swallow_rtus(const Device& device) {
+int drop_rtus(const Device& device) {
   constexpr uint32_t kAttribute = 12 + 8 + 16, kRtu = 0x14;  // behind BTH and DETH
   return steer(
       device,
@@ -71,7 +71,7 @@ TEST_CASE("engines: the connection manager connects queue pairs of any") {
 TEST_CASE("engines: a first request replaces a lost RTU on each (C-CM-106)") {
   const Connecting c;
   REQUIRE(c.listener.listen(0));
-  const int lost = swallow_rtus(c.a.device);
+  const int lost = drop_rtus(c.a.device);
   for (size_t i = 0; i < 2; ++i) {
     INFO("engine " << i);
     const auto [id, asked] = c.connect(1 - i, i);

@@ -34,7 +34,7 @@ void require_flushed(Pair& p, Side& side, const QueuePair& qp, uint64_t first_id
 std::set<uint64_t> require_end(Pair& p) {
   REQUIRE(pump_until({&p.a, &p.b},
                      [&] { return p.qa.state() == QpState::err && p.qb.state() == QpState::err; }));
-  p.settle(Duration::from_ms(5));
+  p.poll_for(Duration::from_ms(5));
   std::set<uint64_t> ids;
   for (const Completion& c : p.a.got) {
     INFO("request " << c.id << ": " << name(c.status));
@@ -65,7 +65,7 @@ void require_refused(
   if (lacks(p, opcode)) return;
   const Sge local = near.sge(0, opcode == Opcode::write || opcode == Opcode::read ? 4096 : 8);
   fill(near.bytes(), 1);
-  p.settle(Duration::from_ms(1));
+  p.poll_for(Duration::from_ms(1));
   while (p.b.device.next_event()) {
   }
   for (uint64_t i = 0; i < 3; ++i) REQUIRE(p.qb.post_recv({.id = 50 + i}));
@@ -96,7 +96,7 @@ void require_refused(
   require_flushed(p, p.a, p.qa, 2, 2);
   require_flushed(p, p.b, p.qb, 50, 3);
   if (!is_rxe(p.b)) CHECK(saw_event(p.b.device, event));
-  p.settle(Duration::from_ms(5));
+  p.poll_for(Duration::from_ms(5));
   CHECK(p.a.got.empty());
   CHECK(p.b.got.empty());
 }
@@ -283,7 +283,7 @@ void receiver_not_ready(Wire wire) {
   SendRequest with_imm = request_of(Opcode::write_with_imm, out, far.address(), far.region.rkey());
   with_imm.id = 2;
   REQUIRE(p.qa.post_send(with_imm));
-  p.settle(Duration::from_ms(20));
+  p.poll_for(Duration::from_ms(20));
   REQUIRE(p.a.got.empty());
   if (p.a.counts("rx_rnr_naks")) CHECK(p.a.counter("rx_rnr_naks") > 1);
   for (uint64_t i = 0; i < 2; ++i) REQUIRE(p.qb.post_recv({.id = 10 + i, .sges = {&in, 1}}));
@@ -377,7 +377,7 @@ void exactly_once(Wire wire) {
     CHECK(sends.count(i) == 1);
     CHECK(receives.count(i) == 1);
   }
-  p.settle(Duration::from_ms(5));
+  p.poll_for(Duration::from_ms(5));
   CHECK(p.a.got.empty());
   CHECK(p.b.got.empty());
 }

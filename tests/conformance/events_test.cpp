@@ -69,7 +69,7 @@ struct Connected {
     CHECK(equal(near.bytes(), far.bytes()));
   }
   // Polls for a while in which nothing can arrive.
-  void in_vain() {
+  void expect_no_completion() {
     const Deadline deadline(Duration::from_ms(100));
     pump_until({&a, &b}, [&] { return deadline.passed(); });
     CHECK(a.got.empty());
@@ -82,7 +82,7 @@ void down_and_up(Connected& c, const std::string& interface) {
     CHECK(events_until(c.a.device, EventType::port_error).back() == EventType::port_error);
     CHECK(events_until(c.b.device, EventType::port_error).back() == EventType::port_error);
     c.write(round);
-    c.in_vain();
+    c.expect_no_completion();
     CHECK(c.qa.state() == QpState::rts);
     shell("ip link set " + interface + " up");
     CHECK(events_until(c.a.device, EventType::port_active) == Types{EventType::port_active});
@@ -127,7 +127,7 @@ TEST_CASE("events: an address that goes and comes back, roce:C-AV-99") {
       "ip link add w0 type veth peer name w1 && ip link set w0 up && ip link set w1 up && "
       "ip addr add 10.80.0.1/24 dev w0");
   Connected c("roce+udp:w0", "roce+udp:10.80.0.1");
-  // Another address, the same on another interface, and ours once more are no news.
+  // Another address, the same on another interface, and ours once more cause no event.
   shell("ip addr add 10.80.0.9/24 dev w0 && ip addr del 10.80.0.9/24 dev w0");
   shell("ip addr add 10.80.0.1/32 dev w1 && ip addr del 10.80.0.1/32 dev w1");
   shell("ip addr change 10.80.0.1/24 dev w0 valid_lft 1000 preferred_lft 1000");
@@ -137,7 +137,7 @@ TEST_CASE("events: an address that goes and comes back, roce:C-AV-99") {
     shell("ip addr del 10.80.0.1/24 dev w0");
     CHECK(events_until(c.a.device, EventType::gid_change) == Types{EventType::gid_change});
     c.write(round);
-    c.in_vain();
+    c.expect_no_completion();
     // A thread that polls all the time gets it too.
     shell("ip addr add 10.80.0.1/24 dev w0");
     CHECK(pump_until({&c.a, &c.b}, [&] { return saw_event(c.a.device, EventType::gid_change); }));
@@ -176,8 +176,8 @@ TEST_CASE("events: without a thread they come with next_event(), roce:C-AV-100")
   CHECK(all == Types{EventType::port_error, EventType::port_active});
 }
 
-TEST_CASE("events: a storm of them is heard to its end, roce:C-AV-100") {
-  WEFT_NEEDS_NAMESPACE("events: a storm of them is heard to its end, roce:C-AV-100");
+TEST_CASE("events: a storm of them is read to its end, roce:C-AV-100") {
+  WEFT_NEEDS_NAMESPACE("events: a storm of them is read to its end, roce:C-AV-100");
   const Side side("roce+udp:lo,single_thread=1");
   // More messages than the socket holds: some are lost, and what is then is found out.
   shell(

@@ -124,7 +124,7 @@ void Side::poll() {
   Completion some[64];
   const size_t n = cq.poll(some);
   got.insert(got.end(), some, some + n);
-  if (n == 0 && device.attributes().only_by_cm) hear_ends();
+  if (n == 0 && device.attributes().only_by_cm) drain_cm_events();
 }
 
 void Buffer::Free::operator()(std::byte* memory) const {
@@ -196,10 +196,10 @@ void step(const QueuePair& qp, const QueuePairAttributes& change) {
 
 }  // namespace
 
-void connect(const QueuePair& a, const QueuePair& b, const Walk& wish) {
-  if (a.device().attributes().only_by_cm) return connect_by_cm(a, b, wish);
-  Walk walk = wish;
-  walk.mtu = std::min(wish.mtu, a.device().attributes().active_mtu);
+void connect(const QueuePair& a, const QueuePair& b, const Walk& requested) {
+  if (a.device().attributes().only_by_cm) return connect_by_cm(a, b, requested);
+  Walk walk = requested;
+  walk.mtu = std::min(requested.mtu, a.device().attributes().active_mtu);
   if (a.state() == QpState::reset) step(a, to_init(walk));
   if (b.state() == QpState::reset) step(b, to_init(walk));
   step(a, to_rtr(walk, b, walk.psn_b));
@@ -266,7 +266,7 @@ std::vector<Completion> Pair::wait(Side& side, size_t count) {
   return handed;
 }
 
-void Pair::settle(Duration time) {
+void Pair::poll_for(Duration time) {
   const Deadline end(time);
   while (!end.passed()) {
     a.poll();

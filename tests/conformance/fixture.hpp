@@ -132,7 +132,7 @@ struct Pair {
   // The next completion of a side.
   Completion next(Side& side) { return wait(side, 1)[0]; }
   // Polls both sides for a while, so that packets in flight are handled.
-  void settle(Duration time = Duration::from_ms(20));
+  void poll_for(Duration time = Duration::from_ms(20));
 
   Side a, b;
   QueuePair qa, qb;

@@ -30,7 +30,7 @@ void long_list(Wire wire) {
     CHECK(c.status == Status::success);
     CHECK(c.id == id++);
   }
-  p.settle(Duration::from_ms(2));
+  p.poll_for(Duration::from_ms(2));
   CHECK(p.a.got.empty());
 }
 WEFT_ON_EACH_PORT(long_list, "of a list that is too long the part that was taken completes")
@@ -78,7 +78,7 @@ void wrong_in_the_middle(Wire wire) {
     ids.push_back(c.id);
   }
   CHECK(ids[0] + ids[1] == 12);
-  p.settle(Duration::from_ms(2));
+  p.poll_for(Duration::from_ms(2));
   CHECK(p.a.got.empty());
 }
 WEFT_ON_EACH_PORT(wrong_in_the_middle,

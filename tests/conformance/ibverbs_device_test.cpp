@@ -183,7 +183,7 @@ WEFT_ON_IBVERBS(windows_or_a_refusal, "memory windows are made, or there are non
 
 // The device goes (WEFT_TEST_REMOVAL is how) while it transfers. Nothing hangs: requests end, with
 // success as long as the kernel waits for those who have it open, else with an error. (Of rxe the
-// kernel waits, and tells nobody until then.) Whatever the connection manager says is an end with
+// kernel waits, and sends no event until then.) Whatever the connection manager says is an end with
 // its reason. When the program has ended, the device is gone: who runs this looks.
 TEST_CASE("a device that is removed while it transfers @ibverbs", "[.removal]") {
   const char* const removal = std::getenv("WEFT_TEST_REMOVAL");
@@ -216,7 +216,7 @@ TEST_CASE("a device that is removed while it transfers @ibverbs", "[.removal]") 
     REQUIRE(p.qa.post_send(write));
     CHECK(p.next(p.a).status == Status::flushed);
   }
-  // The first to hear of it is told why; it disconnects, which may be what the other hears. On
+  // The first side gets an event with a reason; it disconnects, which the other may see first. On
   // iWARP TCP may end before the device does, and that has no reason.
   size_t ends = 0, reasons = 0;
   for (const CmChannel& channel : {cm.a, cm.b})

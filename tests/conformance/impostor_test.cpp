@@ -33,7 +33,7 @@ struct Secrets {
   uint32_t took_address = 0;
 };
 
-// One request of each kind as the true peer would say it next; never heard of again.
+// One request of each kind as the true peer would send it next; no answer is received.
 void impersonate(Secrets& s) {
   const Result<Device> device = Device::open(s.spec);
   if (!device) return;
@@ -121,8 +121,8 @@ void impostor(Wire wire) {
   }
   munmap(page, 4096);
 }
-WEFT_ON_WIRE(impostor, "another process cannot speak for a queue pair, threat:A31", udp)
-WEFT_ON_WIRE(impostor, "another process cannot speak for a queue pair, threat:A31", shm)
+WEFT_ON_WIRE(impostor, "another process cannot impersonate a queue pair, threat:A31", udp)
+WEFT_ON_WIRE(impostor, "another process cannot impersonate a queue pair, threat:A31", shm)
 
 }  // namespace
 }  // namespace weft::test

@@ -82,7 +82,7 @@ class Connector {
     return Met{std::move(peer->qp), std::move(peer->peer_data), {}};
   }
   // Takes events of connections that have ended.
-  void hear_ends() const {
+  void drain_cm_events() const {
     while (channel_ && channel_.next()) {
     }
   }
@@ -91,12 +91,12 @@ class Connector {
   Result<Met> meet_by_cm(const std::string& port, const QueuePair& qp) {
     const CmId id = *channel_.create_id();
     Result<void> ok = id.resolve_address(to_string(device_.attributes().gid) + port);
-    Result<CmEvent> heard = ok ? next(CmEventType::address_resolved) : ok.error();
-    if (heard && (ok = id.resolve_route(), ok)) heard = next(CmEventType::route_resolved);
-    if (heard && ok && (ok = id.connect(qp), ok)) heard = next(CmEventType::established);
+    Result<CmEvent> event = ok ? next(CmEventType::address_resolved) : ok.error();
+    if (event && (ok = id.resolve_route(), ok)) event = next(CmEventType::route_resolved);
+    if (event && ok && (ok = id.connect(qp), ok)) event = next(CmEventType::established);
     if (!ok) return ok.error();
-    if (!heard) return heard.error();
-    return Met{qp, heard->peer.private_data, id};
+    if (!event) return event.error();
+    return Met{qp, event->peer.private_data, id};
   }
   Result<CmEvent> next(CmEventType type) const {
     std::optional<CmEvent> event = channel_.wait(Duration::from_s(20));

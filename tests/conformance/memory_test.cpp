@@ -192,9 +192,9 @@ void gone_after_completion(Wire wire) {
     REQUIRE(c.status == Status::success);
     // Unmapped, with a valid key: an access now fails its queue pair, or this process.
     REQUIRE(mprotect(pages.at, pages.size, PROT_NONE) == 0);
-    if (i % 8 == 0) p.settle(Duration::from_ms(1));
+    if (i % 8 == 0) p.poll_for(Duration::from_ms(1));
   }
-  p.settle();
+  p.poll_for();
   CHECK(p.qa.state() == QpState::rts);
   CHECK(p.qb.state() == QpState::rts);
   CHECK(p.a.got.empty());
@@ -215,10 +215,10 @@ void gone_after_deregistration(Wire wire) {
     REQUIRE(p.qa.post_send(request));  // so that the sides have exchanged packets before the rest
     REQUIRE(p.next(p.a).status == Status::success);
     for (request.id = 0; request.id < 8; ++request.id) REQUIRE(p.qa.post_send(request));
-    p.settle(Duration::from_us(static_cast<int64_t>(20 * i)));  // somewhere in the middle
+    p.poll_for(Duration::from_us(static_cast<int64_t>(20 * i)));  // somewhere in the middle
     far->region = MemoryRegion{};
     std::memset(far->memory.at, 0x5A, kSize);  // no access of the device from here on
-    p.settle(Duration::from_ms(10));
+    p.poll_for(Duration::from_ms(10));
     const auto untouched = [](std::byte byte) { return byte == std::byte{0x5A}; };
     REQUIRE(std::all_of(far->memory.at, far->memory.at + kSize, untouched));
     far->memory.unmap(0, kSize / kPage);

@@ -73,7 +73,8 @@ void woken_at_count(Wire wire) {
 }
 WEFT_ON_EACH_PORT_AND_SRD(woken_at_count, "a moderated queue wakes at its count (C-OPS-91)")
 
-// Fewer than that wake it when the period is over; moderation that ends lets go what it holds back.
+// Fewer than that wake it when the period is over; moderation that ends releases what it holds
+// back.
 void woken_at_period(Wire wire) {
   Pair p(wire);
   const Buffer near(p.a, 64), far(p.b, 64);

@@ -69,7 +69,7 @@ struct MulticastParty {
   std::string say(Node& node, const QueuePair& from, const Gid& group, size_t size, size_t wanted) {
     fill(node.memory.bytes(1 << 19, size), size + group.bytes[15]);
     post(node, from, group, size);
-    std::string heard(members.size(), '.');
+    std::string received(members.size(), '.');
     size_t count = 0;
     bool sent = false;
     const auto take = [&](Node& at) {
@@ -80,8 +80,8 @@ struct MulticastParty {
           continue;
         }
         const Member& m = members.at(c.id);
-        CHECK(heard[c.id] == '.');
-        heard[c.id] = 'x';
+        CHECK(received[c.id] == '.');
+        received[c.id] = 'x';
         ++count;
         CHECK(c.byte_count == kHeader + size);
         CHECK(c.source_qp == from.number());
@@ -98,7 +98,7 @@ struct MulticastParty {
     CHECK(pump_until({&a.side, &b.side}, all));
     const Deadline longer(Duration::from_ms(30));
     pump_until({&a.side, &b.side}, [&] { return take(a), take(b), longer.passed(); });
-    return heard;
+    return received;
   }
 };
 

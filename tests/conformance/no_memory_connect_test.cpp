@@ -67,7 +67,7 @@ Code over_tcp() {
   return wait(a, b, 1, 1);
 }
 
-// Half way, then both sides let go.
+// Half way, then both sides release their ids.
 Code given_up() {
   End a;
   WEFT_DONE(a.open(kUdp));
@@ -103,20 +103,19 @@ struct Managed {
     asks = asking;
     const Gid peer = server.device->attributes().gid;
     WEFT_OK(asks.resolve_address(address_of(peer, listener.port())));
-    WEFT_DONE(hear(at_client, CmEventType::address_resolved));
+    WEFT_DONE(expect_event(at_client, CmEventType::address_resolved));
     WEFT_OK(asks.resolve_route());
-    WEFT_DONE(hear(at_client, CmEventType::route_resolved));
+    WEFT_DONE(expect_event(at_client, CmEventType::route_resolved));
     if (service == CmService::datagrams) {
       WEFT_OK(asks.find_service(kWords));
-      return hear(at_server, CmEventType::connect_request);
+      return expect_event(at_server, CmEventType::connect_request);
     }
     WEFT_GIVE(from, client.queue_pair());
     WEFT_OK(asks.connect(from, kParameters));
-    return hear(at_server, CmEventType::connect_request);
+    return expect_event(at_server, CmEventType::connect_request);
   }
-  // The next event of a channel. An end that nobody asked for, told on whichever side, is a
-  // shortage.
-  Code hear(const CmChannel& channel, CmEventType wanted) {
+  // The next event of a channel. An end that was not requested, on either side, is a shortage.
+  Code expect_event(const CmChannel& channel, CmEventType wanted) {
     const bool here = &channel == &at_server;
     Patience patience;
     while (!patience.spent()) {
@@ -147,22 +146,22 @@ Code accepted() {
   const CmId request = m.asker;
   WEFT_GIVE(to, m.server.queue_pair());
   WEFT_OK(request.accept(to, kParameters));
-  WEFT_DONE(m.hear(m.at_client, CmEventType::established));
-  WEFT_DONE(m.hear(m.at_server, CmEventType::established));
+  WEFT_DONE(m.expect_event(m.at_client, CmEventType::established));
+  WEFT_DONE(m.expect_event(m.at_server, CmEventType::established));
   const Sge out = m.client.region.sge(0, 64), in = m.server.region.sge(0, 64);
   WEFT_POST(to.post_recv({.sges = {&in, 1}}));
   WEFT_POST(m.asks.qp().post_send({.sges = {&out, 1}}));
   WEFT_DONE(wait(m.client, m.server, 1, 1));
   WEFT_OK(m.asks.disconnect());
-  WEFT_DONE(m.hear(m.at_server, CmEventType::disconnected));
-  return m.hear(m.at_client, CmEventType::disconnected);
+  WEFT_DONE(m.expect_event(m.at_server, CmEventType::disconnected));
+  return m.expect_event(m.at_client, CmEventType::disconnected);
 }
 
 Code refused() {
   Managed m;
   WEFT_DONE(m.open(kUdp));
   WEFT_OK(m.asker.reject(kWords));
-  return m.hear(m.at_client, CmEventType::rejected);
+  return m.expect_event(m.at_client, CmEventType::rejected);
 }
 
 // Asked, and everything ends with the question open.
@@ -180,13 +179,13 @@ Code served() {
       {.state = QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}, .qkey = kCmQkey}));
   WEFT_OK(serves.modify({.state = QpState::rtr}));
   WEFT_OK(m.asker.accept(serves, kParameters));
-  return m.hear(m.at_client, CmEventType::established);
+  return m.expect_event(m.at_client, CmEventType::established);
 }
 Code not_served() {
   Managed m;
   WEFT_DONE(m.open(kUdp, CmService::datagrams));
   WEFT_OK(m.asker.reject(kWords));
-  return m.hear(m.at_client, CmEventType::rejected);
+  return m.expect_event(m.at_client, CmEventType::rejected);
 }
 Code unanswered() {
   Managed m;

@@ -115,7 +115,7 @@ struct Twins {
   QueuePair qa, qb;
 };
 
-Code speaks_rc(std::string_view spec) {
+Code transfer_rc(std::string_view spec) {
   Twins t;
   WEFT_DONE(t.open(spec, QpType::rc));
   WEFT_DONE(t.expect());
@@ -130,15 +130,15 @@ Code speaks_rc(std::string_view spec) {
   WEFT_OK(t.qa.modify({.state = QpState::reset}));
   return Code::ok;
 }
-Code rc_udp() { return speaks_rc(kUdp); }
-Code rc_shm() { return speaks_rc(shm()); }
+Code rc_udp() { return transfer_rc(kUdp); }
+Code rc_shm() { return transfer_rc(shm()); }
 Code rc_layers() {
-  return speaks_rc("roce+udp:lo,single_thread=1,fault.loss=0.01,pcap=/dev/null,tracer=/dev/null");
+  return transfer_rc("roce+udp:lo,single_thread=1,fault.loss=0.01,pcap=/dev/null,tracer=/dev/null");
 }
-Code rc_threaded() { return speaks_rc("roce+udp:lo"); }
-Code rc_paced() { return speaks_rc("roce+udp:lo,single_thread=1,cc=hpcc,telemetry=1"); }
+Code rc_threaded() { return transfer_rc("roce+udp:lo"); }
+Code rc_paced() { return transfer_rc("roce+udp:lo,single_thread=1,cc=hpcc,telemetry=1"); }
 
-// Its words are lost silently: they are said until one is heard.
+// Lost requests are not reported: they are sent until one is received.
 Code uc_udp() {
   Twins t;
   WEFT_DONE(t.open(kUdp, QpType::uc));
@@ -209,13 +209,13 @@ Code srq_shm() {
     WEFT_POST(from.post_send({.flags = SendFlags::signaled, .sges = {&out, 1}}));
     WEFT_DONE(wait(a, b, 1, 1));
   }
-  uint64_t heard = 0;
-  while (b.device->next_event()) ++heard;
+  uint64_t events = 0;
+  while (b.device->next_event()) ++events;
   const std::vector<Counter> counters = b.device->counters();
   if (counters.empty()) return Code::no_memory;
   for (const Counter& counter : counters)
-    if (counter.name == "events_lost") heard += counter.value;
-  return heard >= kEvents ? Code::ok : Code::io_error;
+    if (counter.name == "events_lost") events += counter.value;
+  return events >= kEvents ? Code::ok : Code::io_error;
 }
 
 Code window_udp() {

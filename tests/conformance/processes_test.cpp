@@ -172,7 +172,7 @@ void forked(Wire wire) {
                                .sges = {&whole, 1},
                                .remote_address = far.address(),
                                .rkey = far.region.rkey()}));
-    p->settle(Duration::from_us(200));
+    p->poll_for(Duration::from_us(200));
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {

@@ -69,8 +69,8 @@ TEST_CASE("SRD over shm: SENDs, WRITEs and answers to READs go by reference wher
   fill(t.a.memory.bytes(0, kSize), 5);
   const Sge out = t.a.memory.sge(0, kSize), in = t.a.memory.sge(500'000, kSize);
   const auto pulled = [](const Node& node) { return node.side.counter("rx_by_reference"); };
-  // Until the sides of a link have answered each other, which they hear when they look up from
-  // their work, payload is copied: so all is done until some of it is pulled.
+  // Until the sides of a link have received each other's answers, which they poll for between
+  // other work, payload is copied: so requests are repeated until some payload is pulled.
   const auto until_pulled = [&](const Node& by, const auto& act) {
     const uint64_t before = pulled(by);
     const Deadline deadline;

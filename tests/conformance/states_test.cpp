@@ -192,7 +192,7 @@ void overrun(Wire wire) {
   CHECK(fatal == !goes_on);
   if (goes_on) return;
   CHECK(p.qa.state() == QpState::err);
-  p.settle(Duration::from_ms(5));
+  p.poll_for(Duration::from_ms(5));
   CHECK(p.a.got.size() <= p.a.cq.capacity());
   if (p.a.counts("cq_overruns")) CHECK(p.a.counter("cq_overruns") > 0);
 }
@@ -219,10 +219,10 @@ void drained(Wire wire) {
   bool seen = false;
   REQUIRE(pump_until({&p.a, &p.b},
                      [&] { return seen = seen || saw_event(p.a.device, EventType::sq_drained); }));
-  p.settle(Duration::from_ms(5));
+  p.poll_for(Duration::from_ms(5));
   const size_t before = p.a.got.size();
   if (!is_rxe(p.a)) CHECK(before < 100);  // it stopped between messages; rxe had sent all before
-  p.settle(Duration::from_ms(10));
+  p.poll_for(Duration::from_ms(10));
   CHECK(p.a.got.size() == before);
   REQUIRE(p.qa.modify({.state = QpState::rts}));
   for (uint64_t i = 0; const Completion& c : p.wait(p.a, 100)) {
@@ -255,7 +255,7 @@ void reset_and_reuse(Wire wire) {
     REQUIRE(p.qb.modify({.state = QpState::reset}));
     REQUIRE(p.qa.post_send({.id = 99, .sges = {&out, 1}}));
     REQUIRE(p.qa.modify({.state = QpState::reset}));
-    p.settle(Duration::from_ms(2));
+    p.poll_for(Duration::from_ms(2));
     CHECK(p.a.got.empty());
     CHECK(p.b.got.empty());
     CHECK(p.qa.number() == number);
@@ -274,7 +274,7 @@ void destroyed(Wire wire) {
       REQUIRE(p.qb.post_recv({.id = i, .sges = {&in, 1}}));
       REQUIRE(p.qa.post_send({.id = i, .sges = {&out, 1}}));
     }
-    p.settle(Duration::from_us(100 * round));
+    p.poll_for(Duration::from_us(100 * round));
     const QpNum old_a = p.qa.number(), old_b = p.qb.number();
     p.qa = QueuePair{};
     p.qb = QueuePair{};
@@ -288,7 +288,7 @@ void destroyed(Wire wire) {
       CHECK(p.qa.number() != old_a);
       CHECK(p.qb.number() != old_b);
     }
-    p.settle(Duration::from_ms(2));
+    p.poll_for(Duration::from_ms(2));
     CHECK(p.a.got.empty());  // no completions of dropped requests
     CHECK(p.b.got.empty());
     connect(p.qa, p.qb);

@@ -61,7 +61,7 @@ TEST_CASE("telemetry is agreed when both devices have it") {
   CHECK(counter(c.to.device, "udp_rx_telemetry_frames") >= 25);
   CHECK(counter(c.to.device, "udp_rx_frames") == 0);
   CHECK(counter(c.from.device, "udp_rx_telemetry_frames") > 0);
-  // Nobody stamps here: hpcc has its own queue, and says so.
+  // No switch stamps here: hpcc uses its own queue, and a counter tells.
   CHECK(counter(c.from.device, "acks_without_telemetry") > 0);
 }
 

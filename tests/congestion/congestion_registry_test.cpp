@@ -68,9 +68,9 @@ TEST_CASE("settings replace defaults; bad ones say what is valid") {
   const Setting negative[] = {{"eta", -1}};
   CHECK(!make_preset("hpcc", kRegistryNetwork, negative));
 
-  Result<Preset> nobody = make_preset("dcqcn", kRegistryNetwork);
-  REQUIRE(!nobody);
-  CHECK(nobody.error().message.find("dcqcn-paper") != std::string::npos);
+  Result<Preset> missing = make_preset("dcqcn", kRegistryNetwork);
+  REQUIRE(!missing);
+  CHECK(missing.error().message.find("dcqcn-paper") != std::string::npos);
   CHECK(!make_preset("hpcc", {}));
 }
 

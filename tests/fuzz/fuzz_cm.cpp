@@ -39,7 +39,7 @@ struct World {
   }
 };
 
-// What a peer would say, to the connection that spoke last.
+// A message of a peer to the connection that sent last.
 Mad proposal(World& w, uint8_t kind, const Gid& from) {
   switch (kind % 10) {
     case 0: {

@@ -34,7 +34,7 @@ def lacks_tc():
                       "filter add dev tc-probe parent 1: protocol ip flower ip_proto udp "
                       "action skbedit queue_mapping 1"):
             done = subprocess.run(["tc", *words.split()], capture_output=True, check=False)
-            # A tap that nobody has opened has one queue, and multiq wants several.
+            # A tap that no process has opened has one queue, and multiq wants several.
             if done.returncode and b"not supported" not in done.stderr:
                 return words
         return None

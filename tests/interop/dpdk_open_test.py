@@ -65,10 +65,10 @@ class Refused(unittest.TestCase):
         self.assertIn("is its folder", self.refusal("roce+dpdk:net_vhost,dpdk.iface=/gone/s"))
 
     def test_no_rights(self):
-        nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-        if subprocess.run([*nobody, "true"], check=False).returncode != 0:
+        unprivileged = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        if subprocess.run([*unprivileged, "true"], check=False).returncode != 0:
             self.skipTest("this user cannot become another")
-        self.puppet = exchanges.start_weft(type(self), "nobody", nobody)
+        self.puppet = exchanges.start_weft(type(self), "unprivileged", unprivileged)
         for driver in ("net_af_packet", "net_tap"):
             self.assertIn("needs root", self.refusal(dpdk_test.device(driver, iface="lo")))
 

@@ -239,7 +239,7 @@ class Exchanges:
         self.assertEqual(fetched, source.digest(length=8 * count))
         self.assertEqual(last, source.digest(offset=8 * count, length=8))
 
-    def settle(self, end, count):
+    def completed_ids(self, end, count):
         """The ids of the next `count` completions of `end`, which must all be good."""
         ids = []
         while len(ids) < count:
@@ -276,7 +276,7 @@ class Exchanges:
             else:
                 self.ask(source, memory, "fetch_add", 2 * i + 1, place=word, add=3, **mine)
             posted += [2 * i, 2 * i + 1]
-        self.assertEqual(self.settle(source, len(posted)), posted)
+        self.assertEqual(self.completed_ids(source, len(posted)), posted)
         parts = [{"offset": 0, "length": sum(sizes)}]
         parts += [{"offset": words + 8 * i, "length": 8} for i in range(1, len(sizes), 2)]
         for part in parts:
@@ -321,7 +321,7 @@ class Exchanges:
             self.begin(source, memory, behind, 2, offset=0, size=size, place=back, fence=1)
             source.end()
             source.end()
-            self.assertEqual(self.settle(source, 2), [1, 2])
+            self.assertEqual(self.completed_ids(source, 2), [1, 2])
             if behind == "send":
                 self.assertEqual(target.collect(count=1)["status"], "success")
             self.assertEqual(target.digest(offset=back, length=size), before)
@@ -341,7 +341,7 @@ class Exchanges:
         self.ask(source, window, "write", 1, offset=0, size=size)
         target.receive(count=1, size=size, offset=size, id=9)
         source.post(op="send_with_invalidate", id=2, offset=size, size=size, invalidate=key)
-        self.assertEqual(self.settle(source, 2), [1, 2])
+        self.assertEqual(self.completed_ids(source, 2), [1, 2])
         got = target.next(limit_ms=20000)
         self.assertEqual((got["kind"], got["status"], got["id"], got["bytes"]),
                          ("receive", "success", "9", str(size)))

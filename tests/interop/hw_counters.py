@@ -10,7 +10,7 @@ import exchanges
 
 FOLDER = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
 LIMIT_S = 10
-NOBODY = 0xABCDE  # a queue pair that neither end has
+NO_QP = 0xABCDE  # a queue pair that neither end has
 
 
 def of_rxe(rxe):
@@ -37,8 +37,8 @@ class Counted:
                 if value != self.before[name] and name not in ("rdma_sends", "rdma_recvs")}
 
 
-def settled(test, ends, right):
-    """What both have counted once `right` says so: what is on the way comes."""
+def expect_counters(test, ends, right):
+    """What both have counted once `right` says so, after all frames in flight have arrived."""
     deadline = time.monotonic() + LIMIT_S
     while True:
         seen = [each.since() for each in ends]
@@ -53,7 +53,7 @@ def settled(test, ends, right):
 def all_arrives(test, wire, source, target):
     counted = Counted(source), Counted(target)
     test.carry_out(exchanges.Move(wire, (source, target), "write", 64, 5000))
-    settled(test, counted, lambda mine, theirs: set(mine) == set(theirs) == {
+    expect_counters(test, counted, lambda mine, theirs: set(mine) == set(theirs) == {
         "sent_pkts", "rcvd_pkts"} and mine["sent_pkts"] == theirs["rcvd_pkts"]
             and mine["rcvd_pkts"] == theirs["sent_pkts"])
 
@@ -61,10 +61,10 @@ def all_arrives(test, wire, source, target):
 def no_receive(test, _wire, source, target):
     counted = Counted(source), Counted(target)
     source.post(op="send", id=1, offset=0, size=8)
-    settled(test, counted, lambda mine, theirs: theirs.get("send_rnr_err", 0) >= 2)
+    expect_counters(test, counted, lambda mine, theirs: theirs.get("send_rnr_err", 0) >= 2)
     target.receive(count=1, size=8)
     test.assertEqual(source.next(limit_ms=20000)["status"], "success")
-    settled(test, counted, lambda mine, theirs:
+    expect_counters(test, counted, lambda mine, theirs:
             mine["rcvd_rnr_err"] == theirs["send_rnr_err"] and "rcvd_seq_err" not in mine)
 
 
@@ -72,17 +72,17 @@ def never_a_receive(test, wire, source, target):
     wire.connect(rnr_retry=1)
     counted = Counted(source), Counted(target)
     source.run(op="send", count=1, size=8)
-    settled(test, counted, lambda mine, theirs:
+    expect_counters(test, counted, lambda mine, theirs:
             mine.get("retry_rnr_exceeded_err") == 1 and mine["rcvd_rnr_err"] == 2
             == theirs["send_rnr_err"] and "retry_exceeded_err" not in mine)
 
 
-def nobody_answers(test, wire, source, target):
+def no_answer(test, wire, source, target):
     source.qp(type="rc")
-    source.connect(gid=wire.open[target]["gid"], qpn=NOBODY, psn=1, peer_psn=1, timeout=12, retry=2)
+    source.connect(gid=wire.open[target]["gid"], qpn=NO_QP, psn=1, peer_psn=1, timeout=12, retry=2)
     counted = Counted(source), Counted(target)
     source.run(op="write", count=1, size=8, rkey=1, address=0)
-    settled(test, counted, lambda mine, theirs:
+    expect_counters(test, counted, lambda mine, theirs:
             mine.get("retry_exceeded_err") == 1 and mine["sent_pkts"] == 3
             and mine["completer_retry_err"] in (2, 3))
 
@@ -95,7 +95,7 @@ def many(test, wire, source, target):
 def doubled(test, wire, source, target):
     counted = Counted(source), Counted(target)
     many(test, wire, source, target)
-    settled(test, counted, lambda mine, theirs:
+    expect_counters(test, counted, lambda mine, theirs:
             set(theirs) == {"sent_pkts", "rcvd_pkts", "duplicate_request"}
             and set(mine) == {"sent_pkts", "rcvd_pkts"}
             and theirs["rcvd_pkts"] == mine["sent_pkts"] + theirs["duplicate_request"])
@@ -104,7 +104,7 @@ def doubled(test, wire, source, target):
 def lost(test, wire, source, target):
     counted = Counted(source), Counted(target)
     many(test, wire, source, target)
-    settled(test, counted, lambda mine, theirs:
+    expect_counters(test, counted, lambda mine, theirs:
             {"rcvd_seq_err", "completer_retry_err"} <= set(mine) and "out_of_seq_request" in theirs
             and mine["rcvd_seq_err"] <= theirs["out_of_seq_request"]
             and not {"out_of_seq_request", "rcvd_rnr_err", "retry_exceeded_err"} & set(mine))
@@ -124,7 +124,7 @@ def attempt(what, test, wire, *direction):
 def check(test, wire):
     weft, rxe = wire.open
     test.assertLessEqual(set(of_weft(weft)), set(of_rxe(rxe)))
-    for netem, kinds in ((None, (all_arrives, no_receive, never_a_receive, nobody_answers)),
+    for netem, kinds in ((None, (all_arrives, no_receive, never_a_receive, no_answer)),
                          ("duplicate 2%", (doubled,)), ("loss 1%", (lost,))):
         if netem:
             test.impair(netem)

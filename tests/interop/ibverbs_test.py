@@ -32,7 +32,7 @@ waiting_for() {
         else rdma resource show cm_id | grep LISTEN | grep -q ":$2 "; fi && return
         sleep 0.1
     done
-    echo "nobody listens on port $2 ($1)"
+    echo "no listener on port $2 ($1)"
     exit 1
 }"""
 # These replace malloc and are programs of their own.
@@ -97,7 +97,7 @@ for program in TAGGED:
 
 def peer_killed(test, device, address, *make):
     """kill -9 of a server that a client transfers with: the client ends with a message, and the
-    kernel has let go of both."""
+    kernel has released both."""
     weft = f"{BIN}/weft_rping {device}"
     server, client = f"{weft} server 7174 1000000", f"{weft} client {address}:7174 1000000 3000"
     said = test.succeed(*make, NOTHING_LEFT, f"{server} >/run/server 2>&1 &", "server=$!",
@@ -248,10 +248,10 @@ class Messages(InGuest):
         self.assertEqual(result.status, 1, result.output)
         return result.output
 
-    AS_NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups"
+    UNPRIVILEGED = "setpriv --reuid=65534 --regid=65534 --clear-groups"
 
     def test_no_right_to_the_device_file(self):
-        said = self.refusal("chmod 600 /dev/infiniband/uverbs0", run=self.AS_NOBODY)
+        said = self.refusal("chmod 600 /dev/infiniband/uverbs0", run=self.UNPRIVILEGED)
         self.assertIn("no right to open /dev/infiniband/uverbs0 of rxe0", said)
 
     def test_device_file_missing(self):
@@ -260,7 +260,7 @@ class Messages(InGuest):
 
     def test_no_memory_may_be_locked(self):
         said = self.refusal("chmod 666 /dev/infiniband/uverbs0", program="hello_write",
-                            run=f"prlimit --memlock=0 {self.AS_NOBODY}", arguments="")
+                            run=f"prlimit --memlock=0 {self.UNPRIVILEGED}", arguments="")
         self.assertIn("raise it with `ulimit -l unlimited`", said)
 
     def test_no_librdmacm(self):
@@ -282,12 +282,12 @@ class Messages(InGuest):
         said = self.refusal("chmod 600 /dev/infiniband/rdma_cm",
                             "chmod 666 /dev/infiniband/uverbs0", program="weft_write_lat",
                             arguments=f"-d {DEVICE} -R",
-                            run=f"prlimit --memlock=unlimited {self.AS_NOBODY}")
+                            run=f"prlimit --memlock=unlimited {self.UNPRIVILEGED}")
         self.assertIn("no right to open /dev/infiniband/rdma_cm", said)
 
     def test_less_memory_may_be_locked_than_is_registered(self):
         said = self.refusal("chmod 666 /dev/infiniband/uverbs0", program="weft_write_bw",
-                            run=f"prlimit --memlock=1048576 {self.AS_NOBODY}",
+                            run=f"prlimit --memlock=1048576 {self.UNPRIVILEGED}",
                             arguments=f"-d {DEVICE} -s 8388608")
         self.assertIn("may lock 1024 KiB of memory: raise it with `ulimit -l unlimited`", said)
 

@@ -89,7 +89,7 @@ def compile_in(folder, kernel):
 
 
 def build():
-    """The path of the kernel, which is built if it is not there. Whoever comes second waits."""
+    """The path of the kernel, which is built if it is not there. A second caller waits."""
     kernel = path()
     kernel.parent.mkdir(parents=True, exist_ok=True)
     with open(kernel.with_name(kernel.name + ".lock"), "w", encoding="utf-8") as lock:

@@ -90,7 +90,7 @@ class Rping(unittest.TestCase):
             self.assertIn("verified 5", out)
             self.server_of_weft(f"roce+udp:{guest.HOST}", guest.HOST, 5, 64)
 
-    def test_nobody_listens(self):
+    def test_no_listener(self):
         client = self.start(f"roce+udp:{guest.HOST}", "client", f"{guest.GUEST}:999", 1, 64)
         self.assertIn("no listener on that port", client.communicate(timeout=20)[0])
         server = self.start(f"roce+udp:{guest.HOST}", "server", PORT, 1)
@@ -156,7 +156,7 @@ class Rping(unittest.TestCase):
         self.assertIn("status 0", result)
         self.assertIn("done", self.finish(server))
 
-    def test_udaddy_finds_nobody(self):
+    def test_udaddy_without_service(self):
         server = self.start(f"roce+udp:{guest.HOST}", "server", PORT, 1)
         self.assertEqual(server.stdout.readline(), "listening\n")
         result = self.shell(f"timeout 30 udaddy -s {guest.HOST} 2>&1", "echo status $?")

@@ -3,7 +3,7 @@
 # ctest: serial
 """SRD over eight real links between two network namespaces: the kernel's equal-cost routes hash UDP
 source ports over them. Links are cut one after the other while messages go to and fro; each must
-arrive, and latencies are printed. A cut link swallows frames and says nothing to the kernel: its
+arrive, and latencies are printed. A cut link drops frames and says nothing to the kernel: its
 neighbour gets an unused MAC address.
 
 And over two links with an address each (rails), of which one after the other is taken down, the one
@@ -27,7 +27,7 @@ import guest
 LINKS = 8
 NEAR, FAR = "10.91.0.1", "10.91.0.2"
 TALK = "10.94.0.2"
-NOBODY = "02:00:00:00:00:99"
+UNUSED_MAC = "02:00:00:00:00:99"
 SECONDS = 6
 PROBES = 32  # of the paths on a link while it is cut: 4 or so, tried again and again
 
@@ -87,7 +87,7 @@ class Links(unittest.TestCase):
                     mac_of(other, there), "dev", device, "nud", "permanent")
 
     def cut(self, link):
-        self.point(link, lambda end, device: NOBODY)
+        self.point(link, lambda end, device: UNUSED_MAC)
 
     def heal(self, link):
         self.point(link, lambda end, device: json.loads(

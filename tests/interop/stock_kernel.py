@@ -137,7 +137,7 @@ def make(folder):
 
 
 def get():
-    """path(), fetched if it is not there. Whoever comes second waits."""
+    """path(), fetched if it is not there. A second caller waits."""
     cache().mkdir(parents=True, exist_ok=True)
     with open(cache() / "stock.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

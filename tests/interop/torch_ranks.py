@@ -335,8 +335,8 @@ def mismatch(rank, ranks):
 
 
 def leaving(rank, ranks):
-    """Whoever destroys its group ends the calls in progress, of all ranks, and does not hang; so a
-    send without a receive."""
+    """A rank that destroys its group ends the calls in progress, of all ranks, and does not hang;
+    so does a send without a receive."""
     left = pathlib.Path(sys.argv[4] + "-left")
     if rank == 0:
         value = torch.ones(1_000_000)

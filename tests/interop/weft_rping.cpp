@@ -75,14 +75,14 @@ class Side : interop::CmSide {
   }
 
   void listen_for_place() {
-    if (!hear()) fail("the client has gone");
+    if (!receive()) fail("the client has gone");
     if (theirs_.size > kLargest) fail("the client's buffer is too large");
   }
-  // The other side's next word. False: it has gone.
-  bool hear() {
-    while (!heard_)
+  // Waits for the peer's next message. False: it has disconnected.
+  bool receive() {
+    while (!received_)
       if (!take()) return false;
-    heard_ = false;
+    received_ = false;
     post_receive();
     return true;
   }
@@ -93,7 +93,7 @@ class Side : interop::CmSide {
     if (c.status == Status::flushed || (last_word_ && c.status == Status::retry_exceeded))
       return false;
     if (c.status != Status::success) fail("a request ended with " + std::string(name(c.status)));
-    (c.type == WorkType::recv ? heard_ : done_) = true;
+    (c.type == WorkType::recv ? received_ : done_) = true;
     return true;
   }
   void post(const SendRequest& request) {
@@ -115,7 +115,7 @@ class Side : interop::CmSide {
   }
   void tell(size_t offset, uint32_t size) {
     say(offset, size);
-    if (!hear()) fail("the server has gone");
+    if (!receive()) fail("the server has gone");
   }
   void carry(Opcode opcode, uint32_t size) {
     const Sge sge = region_.sge(0, size);
@@ -130,7 +130,7 @@ class Side : interop::CmSide {
   MemoryRegion region_ = must(pd.register_memory(buffer_.data(), buffer_.size(), Access::all));
   MemoryRegion region_of_ours_ = must(pd.register_memory(&ours_, sizeof ours_, Access::all));
   MemoryRegion region_of_theirs_ = must(pd.register_memory(&theirs_, sizeof theirs_, Access::all));
-  bool heard_ = false, done_ = false, last_word_ = false, gone_ = false;
+  bool received_ = false, done_ = false, last_word_ = false, gone_ = false;
 };
 
 }  // namespace

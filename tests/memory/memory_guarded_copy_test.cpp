@@ -235,7 +235,8 @@ TEST_CASE("many threads fault at the same time and each call returns its own res
 }
 
 TEST_CASE("a reader that spins on the last byte, word or tail sees all bytes before") {
-  // A message of `size` bytes all equal to the round; whoever sees the last byte must see the rest.
+  // A message of `size` bytes all equal to the round; a reader that sees the last byte must see the
+  // rest.
   struct Shape {
     size_t size, shift;
   };

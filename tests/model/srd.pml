@@ -155,7 +155,7 @@ inline on_acknowledge() {
   fi
 }
 
-/* What was sent and perhaps executed fails, unless nobody ever acknowledged anything. */
+/* What was sent and perhaps executed fails, unless no acknowledgement ever arrived. */
 inline on_reset() {
   if
   :: in.epoch == s_epoch && in.sequence < s_next && (s_acked & bit(in.sequence)) == 0 &&
@@ -289,7 +289,7 @@ active proctype world() {
        time++;
        r_incarnation = time;
        r_epoch = 0; r_retired = 0; r_done = 0; r_parts = 0 }
-  /* Forgotten is a stream at rest, of which nobody waits for an acknowledgement any more. */
+  /* An idle stream is removed once no peer waits for its acknowledgements. */
   :: atomic { r_epoch != 0 && r_retired == 0 && r_parts == 0 && time < MOST_TIME &&
               s_epoch == r_epoch && s_next > 0 && s_acked == bit(s_next) - 1 ->
        r_retired = r_epoch;

@@ -13,7 +13,7 @@
  * srd_model_test.py runs it as it is, and with one rule taken out (-DWITHOUT_...), which must fail.
  */
 #define MOST 5       /* sequence numbers of the stream */
-#define MOST_TRIES 2 /* of each message: then nobody posts it again */
+#define MOST_TRIES 2 /* of each message: then it is not posted again */
 #define RECEIVES 2
 
 mtype = { nothing, data, fill, abort, acknowledge, refusal };

@@ -312,7 +312,8 @@ TEST_CASE("a stopped process continues, or fails each request once, threat:A27")
   Pair p(o);
   bool still = true;
   std::vector<SentFrame> kept;
-  p.station_b.tap().filter = [&](const SentFrame&) { return !still; };  // b hears and says nothing
+  // b receives, and sends nothing.
+  p.station_b.tap().filter = [&](const SentFrame&) { return !still; };
   p.station_a.tap().filter = [&](const SentFrame& f) {
     if (still && kept.size() < 1000) kept.push_back(f);  // the socket's buffer
     return !still;

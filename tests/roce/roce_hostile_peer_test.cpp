@@ -121,8 +121,8 @@ TEST_CASE("ranges out of bounds are rejected, wrap-around included, threat:A06")
   const transport::Path path = path_of(p.a);
   static const std::byte bytes[1024] = {};
   for (const Range& range : ranges) {
-    Endpoint victim(p.station_b), liar(p.station_a);
-    p.world.connect(liar, victim);
+    Endpoint victim(p.station_b), forger(p.station_a);
+    p.world.connect(forger, victim);
     fill(p.station_b.at(0), 32768, 9);
     const std::vector<std::byte> before(p.station_b.at(0), p.station_b.at(32768));
     CHECK(victim.recv(1, {}));
@@ -160,7 +160,7 @@ TEST_CASE("ranges out of bounds are rejected, wrap-around included, threat:A06")
     CHECK(victim.qp().state == QpState::err);
     CHECK(std::memcmp(p.station_b.at(0), before.data(), before.size()) == 0);
     CHECK(drain_transmit(p.station_b.engine(), p.world.now()) == 1);  // the NAK
-    p.station_a.engine().destroy_qp(&liar.qp());
+    p.station_a.engine().destroy_qp(&forger.qp());
     p.station_b.engine().destroy_qp(&victim.qp());
   }
 }
@@ -320,8 +320,8 @@ TEST_CASE("random bytes with a valid ICRC never crash or write out of bounds, th
       p.station_b.engine().keys().insert(p.station_b.at(4096), 4096, Access::all, Station::kDomain);
   std::memset(p.station_b.at(0), 0xEE, 16384);
   for (int round = 0; round < 300; ++round) {
-    Endpoint victim(p.station_b), liar(p.station_a);
-    p.world.connect(liar, victim);
+    Endpoint victim(p.station_b), forger(p.station_a);
+    p.world.connect(forger, victim);
     CHECK(victim.recv(1, {p.station_b.sge(4096, 4096)}));
     for (int i = 0; i < 50; ++i) {
       std::vector<std::byte> frame(16 + random.below(1200));
@@ -340,7 +340,7 @@ TEST_CASE("random bytes with a valid ICRC never crash or write out of bounds, th
     }
     CHECK(all_are(p.station_b.at(0), 4096, std::byte{0xEE}));
     CHECK(all_are(p.station_b.at(8192), 8192, std::byte{0xEE}));
-    p.station_a.engine().destroy_qp(&liar.qp());
+    p.station_a.engine().destroy_qp(&forger.qp());
     p.station_b.engine().destroy_qp(&victim.qp());
   }
 }

@@ -46,7 +46,7 @@ TEST_CASE("a moderated ring fires at its count, or its period after the first") 
 
   ring.arm(Notify::all);
   push(30);
-  ring.moderate(0, Duration{});  // ends, and lets go
+  ring.moderate(0, Duration{});  // ends, and releases completions
   CHECK(ring.take_fired());
   ring.arm(Notify::all);
   push(31);

@@ -9,11 +9,11 @@
 namespace weft::roce {
 namespace {
 
-struct Heard {
+struct RecordedAck {
   congestion::Ack ack;
   std::vector<congestion::IntHop> hops;
 };
-std::vector<Heard> heard;
+std::vector<RecordedAck> recorded;
 std::vector<congestion::Loss::Reason> losses;
 int cnps = 0, starts = 0, deadlines = 0;
 bool timers = false;
@@ -32,7 +32,7 @@ congestion::Kind probe(congestion::Signal signal) {
     if (timers) s.decision.deadline = Instant{} + Duration::from_us(100);
   };
   kind.on_ack = [](congestion::State& s, const congestion::Preset&, const congestion::Ack& a) {
-    heard.push_back({a, {a.hops.begin(), a.hops.end()}});
+    recorded.push_back({a, {a.hops.begin(), a.hops.end()}});
     if (a.retransmitted) return;
     s.decision.rate = kLine / 2;
   };
@@ -66,7 +66,7 @@ struct Bench {
                .window_bytes = 10'000,
                .values = {}},
         pacer(preset, own, quantum, {}, telemetry) {
-    heard.clear();
+    recorded.clear();
     losses.clear();
     cnps = starts = deadlines = 0;
   }
@@ -136,47 +136,47 @@ TEST_CASE("an acknowledgement gives the RTT of the newest packet that it covers,
   Bench b(congestion::Signal::delay, false);
   for (int i = 0; i < 4; ++i) b.pacer.on_sent(at(i * 2000), i + 1, 1000, i == 3);
   CHECK(b.pacer.on_acknowledged(at(9000), 3, 1024));
-  REQUIRE(heard.size() == 1);
-  CHECK(heard[0].ack.rtt == Duration::from_ns(5000));
-  CHECK(heard[0].ack.newly_acked == 3000);
-  CHECK(heard[0].ack.acked == 3000);
-  CHECK(heard[0].ack.sent == 4000);
-  CHECK(heard[0].ack.packet_bytes == 1024);
-  CHECK_FALSE(heard[0].ack.retransmitted);
-  CHECK(heard[0].hops.empty());
+  REQUIRE(recorded.size() == 1);
+  CHECK(recorded[0].ack.rtt == Duration::from_ns(5000));
+  CHECK(recorded[0].ack.newly_acked == 3000);
+  CHECK(recorded[0].ack.acked == 3000);
+  CHECK(recorded[0].ack.sent == 4000);
+  CHECK(recorded[0].ack.packet_bytes == 1024);
+  CHECK_FALSE(recorded[0].ack.retransmitted);
+  CHECK(recorded[0].hops.empty());
   b.pacer.on_acknowledged(at(9100), 3, 1024);
-  CHECK(heard.size() == 1);
+  CHECK(recorded.size() == 1);
   b.pacer.on_acknowledged(at(9200), 4, 1024);  // retransmitted: which copy arrived is ambiguous
-  REQUIRE(heard.size() == 2);
-  CHECK(heard[1].ack.rtt.ps == 0);
-  CHECK(heard[1].ack.retransmitted);
+  REQUIRE(recorded.size() == 2);
+  CHECK(recorded[1].ack.rtt.ps == 0);
+  CHECK(recorded[1].ack.retransmitted);
 }
 
 TEST_CASE("hops and new ECN marks of an echo are reported with the acknowledgement") {
   Bench b(congestion::Signal::telemetry, true);
   for (int i = 0; i < 5; ++i) b.pacer.on_sent(at(i * 2000), i + 1, 1000, false);
-  b.pacer.on_echo(echo(65'535));  // more than half a round back: no news
+  b.pacer.on_echo(echo(65'535));  // more than half a round back: old
   CHECK(b.pacer.on_acknowledged(at(9000), 1, 1024));
-  CHECK(heard[0].ack.marked == 0);
+  CHECK(recorded[0].ack.marked == 0);
   b.pacer.on_echo(echo(3));
   b.pacer.on_acknowledged(at(9000), 2, 1024);
   b.pacer.on_echo(echo(5));
   b.pacer.on_echo(echo(4));  // overtaken
   b.pacer.on_acknowledged(at(9000), 3, 1024);
-  CHECK(heard[1].ack.marked == 3);
-  CHECK(heard[2].ack.marked == 2);
-  REQUIRE(heard[2].hops.size() == 1);
-  CHECK(heard[2].ack.path == 7);
-  CHECK(heard[2].hops[0].rate_mbps == 400'000);
-  CHECK(heard[2].hops[0].time_ns == 0x23456789);
-  CHECK(heard[2].hops[0].sent_bytes == 0xBCDEF012);
-  CHECK(heard[2].hops[0].queue_bytes == 77);
+  CHECK(recorded[1].ack.marked == 3);
+  CHECK(recorded[2].ack.marked == 2);
+  REQUIRE(recorded[2].hops.size() == 1);
+  CHECK(recorded[2].ack.path == 7);
+  CHECK(recorded[2].hops[0].rate_mbps == 400'000);
+  CHECK(recorded[2].hops[0].time_ns == 0x23456789);
+  CHECK(recorded[2].hops[0].sent_bytes == 0xBCDEF012);
+  CHECK(recorded[2].hops[0].queue_bytes == 77);
   CHECK(b.pacer.on_acknowledged(at(9000), 4, 1024));  // by a READ response: no echo, not blind
-  CHECK(heard[3].hops.empty());
+  CHECK(recorded[3].hops.empty());
   // CNPs do not count a second time.
   b.pacer.on_cnp(at(9000));
   b.pacer.on_acknowledged(at(9000), 5, 1024);
-  CHECK(heard[4].ack.marked == 0);
+  CHECK(recorded[4].ack.marked == 0);
 }
 
 TEST_CASE("without telemetry a CNP counts as an ECN mark") {
@@ -185,7 +185,7 @@ TEST_CASE("without telemetry a CNP counts as an ECN mark") {
   b.pacer.on_cnp(at(10));
   b.pacer.on_cnp(at(20));
   b.pacer.on_acknowledged(at(9000), 1, 1024);
-  CHECK(heard[0].ack.marked == 2);
+  CHECK(recorded[0].ack.marked == 2);
 }
 
 TEST_CASE("without telemetry of switches the host queue is the only hop, on its own path") {
@@ -201,13 +201,13 @@ TEST_CASE("without telemetry of switches the host queue is the only hop, on its 
   nothing.hops = 0;
   if (telemetry) b.pacer.on_echo(nothing);
   CHECK_FALSE(b.pacer.on_acknowledged(at(9000), 2, 1024));
-  REQUIRE(heard.size() == 1);
-  REQUIRE(heard[0].hops.size() == 1);
-  CHECK(heard[0].ack.path == 0xFFFF);
-  CHECK(heard[0].hops[0].rate_mbps == 8000);
-  CHECK(heard[0].hops[0].time_ns == 500);
-  CHECK(heard[0].hops[0].sent_bytes == 2 * each);
-  CHECK(heard[0].hops[0].queue_bytes == 2 * each - 500);
+  REQUIRE(recorded.size() == 1);
+  REQUIRE(recorded[0].hops.size() == 1);
+  CHECK(recorded[0].ack.path == 0xFFFF);
+  CHECK(recorded[0].hops[0].rate_mbps == 8000);
+  CHECK(recorded[0].hops[0].time_ns == 500);
+  CHECK(recorded[0].hops[0].sent_bytes == 2 * each);
+  CHECK(recorded[0].hops[0].queue_bytes == 2 * each - 500);
 }
 
 TEST_CASE("a digest of the path is forwarded; without one, that of the host queue") {
@@ -217,12 +217,12 @@ TEST_CASE("a digest of the path is forwarded; without one, that of the host queu
   block.digest = 99;
   b.pacer.on_echo(block);
   CHECK(b.pacer.on_acknowledged(at(9000), 1, 1024));
-  CHECK(heard[0].ack.digest == 99);
+  CHECK(recorded[0].ack.digest == 99);
   block.digest = 0;  // hops that write records only
   b.pacer.on_echo(block);
   CHECK_FALSE(b.pacer.on_acknowledged(at(9000), 2, 1024));
   // The first packet, 1,190 B of a line that carries 10,000 B in T.
-  CHECK(heard[1].ack.digest == congestion::encode_digest(0.119, 0.5));
+  CHECK(recorded[1].ack.digest == congestion::encode_digest(0.119, 0.5));
 }
 
 TEST_CASE("a loss is reported, and a deadline that expired in a pause is caught up") {
@@ -277,21 +277,21 @@ TEST_CASE("READ responses share pacing and window with requests") {
   if (telemetry) {
     b.pacer.on_echo(echo(0));
     b.pacer.on_reported(at(now + each), Psn{2}, 1024);
-    REQUIRE(heard.size() == 1);
-    CHECK(heard[0].ack.newly_acked == 6000);
-    CHECK(heard[0].ack.sent == 10'000);
-    CHECK(heard[0].ack.rtt == Duration::from_ns(4 * each));
-    CHECK(heard[0].ack.path == 7);
+    REQUIRE(recorded.size() == 1);
+    CHECK(recorded[0].ack.newly_acked == 6000);
+    CHECK(recorded[0].ack.sent == 10'000);
+    CHECK(recorded[0].ack.rtt == Duration::from_ns(4 * each));
+    CHECK(recorded[0].ack.path == 7);
     CHECK(b.pacer.open(at(now + each)));
   } else {
     b.pacer.expire_responses(at(each + patience), 1024);
-    REQUIRE(heard.size() == 1);
-    CHECK(heard[0].ack.newly_acked == 1000);
-    CHECK(heard[0].ack.rtt.ps == 0);  // assumed, not measured
+    REQUIRE(recorded.size() == 1);
+    CHECK(recorded[0].ack.newly_acked == 1000);
+    CHECK(recorded[0].ack.rtt.ps == 0);  // assumed, not measured
   }
   b.pacer.expire_responses(at(9 * each + patience), 1024);
   b.pacer.on_acknowledged(at(9 * each + patience), 1, 1024);
-  CHECK(heard.back().ack.acked == 10'000);
+  CHECK(recorded.back().ack.acked == 10'000);
 }
 
 TEST_CASE("a retransmitted response takes no more of the window") {
@@ -305,9 +305,9 @@ TEST_CASE("a retransmitted response takes no more of the window") {
   for (uint32_t end = 4; end <= 9; ++end) respond(end);
   CHECK(b.pacer.open(at(now + 1190)));
   b.pacer.on_reported(at(now + 1190), Psn{9}, 1024);
-  REQUIRE(heard.size() == 1);
-  CHECK(heard[0].ack.acked == 9000);
-  CHECK(heard[0].ack.retransmitted);
+  REQUIRE(recorded.size() == 1);
+  CHECK(recorded[0].ack.acked == 9000);
+  CHECK(recorded[0].ack.retransmitted);
 }
 
 }  // namespace

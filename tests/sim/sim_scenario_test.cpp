@@ -100,7 +100,7 @@ TEST_CASE("flows of permutation, incast and all-to-all") {
   CHECK(bytes == Approx(0.02 * 16 * 12.5 * 1e8).epsilon(0.25));
 }
 
-// Without toml++ a build reads no scenario files (scenario.cpp says so to whoever gives it one).
+// Without toml++ a build reads no scenario files (scenario.cpp says so in its error).
 #if __has_include(<toml++/toml.h>)
 TEST_CASE("every shipped scenario reads, and repeats with its seed") {
   size_t count = 0;
@@ -150,7 +150,7 @@ TEST_CASE("an invalid scenario is refused with line, key and reason") {
         0);
   CHECK(complaint(net + "[[flows]]\nkind = \"incast\"\nbytes = 1\nsenders = 2\nreceiver = 9\n")
             .find(":8: flows.receiver: is no host") == 0);
-  CHECK(complaint(net + "[[flows]]\nkind = \"poisson\"\nsizes = \"nobody\"\nload = 1\nuntil = "
+  CHECK(complaint(net + "[[flows]]\nkind = \"poisson\"\nsizes = \"unlisted\"\nload = 1\nuntil = "
                         "\"1ms\"\n")
             .find(":6: flows.sizes: ") == 0);
   const std::string event = net + flows + "[[events]]\nfrom = 0\nto = 4\n";

@@ -148,7 +148,7 @@ TEST_CASE("an SRD engine recovers soon when its whole first window was dropped")
   const char* const name = GENERATE("nscc", "rccc", "nscc+rccc");
   INFO(name);
   const std::vector<FlowSpec> flows = incast(16, 500'000);
-  // The last of those that begin at once lose all that they send before they hear anything.
+  // The last of those that begin at once lose all that they send before they receive anything.
   const RunResult result =
       simulate(star(17), name, flows, engines({{"switch.trim", "0"}, {"switch.queue", "5"}}));
   std::printf("16 to 1 into 5 packets, %s: last flow %.0f us\n", name, fct_us(result, 1.0));

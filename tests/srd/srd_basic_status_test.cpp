@@ -99,9 +99,9 @@ TEST_CASE("EFA statuses INVALID_LKEY, BAD_ADDRESS, BAD_DEST_QPN, BAD_LENGTH of t
   r = t.request(Opcode::write, 3, {&out, 1});
   REQUIRE(t.a.engine().post_send(t.a.qp(), {&r, 1}, t.world.network.now()));
   t.a.life().kick();
-  const Completion nobody = t.wait();
-  CHECK(nobody.status == Status::remote_invalid_request);
-  CHECK(nobody.vendor_error == reason(wire::SrdReason::no_queue_pair));
+  const Completion absent = t.wait();
+  CHECK(absent.status == Status::remote_invalid_request);
+  CHECK(absent.vendor_error == reason(wire::SrdReason::no_queue_pair));
   t.goes_on();
 
   REQUIRE(t.b.recv(1, t.b.sge(0, 100)));
@@ -130,18 +130,19 @@ TEST_CASE("EFA statuses UNREACH_REMOTE, UNRESP_REMOTE: peer never reached, and r
   o.config.dead_peer_timeout = Duration::from_ms(50);
   Two t(o);
   const Sge out = t.a.sge(0, 8);
-  for (const uint16_t heard : {uint16_t{0}, uint16_t{1}}) {
+  for (const uint16_t reached_before : {uint16_t{0}, uint16_t{1}}) {
     t.cut(true);
     const Completion c = t.finish(t.request(Opcode::write, 1, {&out, 1}));
     CHECK(c.status == Status::retry_exceeded);
-    CHECK(c.vendor_error == heard);
+    CHECK(c.vendor_error == reached_before);
     t.cut(false);
     t.goes_on();
   }
 }
 
 TEST_CASE(
-    "a peer that can be heard again within the patience is not lost, after long round trips") {
+    "a peer that is reachable again within the dead peer timeout is not lost, after long round "
+    "trips") {
   SrdOptions o;
   o.config.paths = 1;
   o.link.delay = Duration::from_ms(4);

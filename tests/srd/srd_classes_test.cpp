@@ -11,25 +11,25 @@ namespace {
 
 using transport::Count;
 
-constexpr uint8_t kHurried = 46 << 2;  // a traffic class: DSCP 46
+constexpr uint8_t kExpedited = 46 << 2;  // a traffic class: DSCP 46
 
-// Where both go to one host: hurried packets by one link, all others by a longer one.
+// Where both go to one host: expedited packets by one link, all others by a longer one.
 class ByClass final : public sim::Node {
  public:
   ByClass(sim::Network& network, sim::Node& end, Duration more) {
     sim::LinkOptions link;
     link.queue_bytes = 4u << 20;
-    hurried_ = std::make_unique<sim::Link>(network.events(), network.pool(), end, link);
+    expedited_ = std::make_unique<sim::Link>(network.events(), network.pool(), end, link);
     link.delay = link.delay + more;
     others_ = std::make_unique<sim::Link>(network.events(), network.pool(), end, link);
   }
   void arrive(sim::Packet* packet, Instant) override {
-    const bool hurried = (packet->path.traffic_class & 0xFC) == kHurried;
-    (void)(hurried ? hurried_ : others_)->send(packet);
+    const bool expedited = (packet->path.traffic_class & 0xFC) == kExpedited;
+    (void)(expedited ? expedited_ : others_)->send(packet);
   }
 
  private:
-  std::unique_ptr<sim::Link> hurried_, others_;
+  std::unique_ptr<sim::Link> expedited_, others_;
 };
 
 // `count` fetch-and-adds of one word, of both classes in turns or of one, eight at a time: how many
@@ -47,7 +47,7 @@ uint64_t add(uint32_t count, Duration more, bool both) {
     return AddressHandle(
         AddressVector{.destination = b.host().address(), .traffic_class = traffic_class});
   };
-  const AddressHandle hurried = handle(kHurried), usual = handle(0);
+  const AddressHandle expedited = handle(kExpedited), usual = handle(0);
   uint32_t posted = 0, done = 0;
   const Instant end = network.now() + Duration::from_s(5);
   while (done != count && network.now() < end) {
@@ -59,7 +59,7 @@ uint64_t add(uint32_t count, Duration more, bool both) {
       r.remote_address = b.address_of(0);
       r.rkey = RKey{b.key()};
       r.compare_add = 1;
-      r.to = both && posted % 2 == 0 ? &hurried : &usual;
+      r.to = both && posted % 2 == 0 ? &expedited : &usual;
       r.remote_qpn = b.number();
       REQUIRE(a.post(b, r));
     }
@@ -91,7 +91,7 @@ TEST_CASE("classes that overtake each other look like losses, and are executed o
   }
 }
 
-// Ids in the order in which WRITEs to one peer are done; those with an odd id are hurried.
+// Ids in the order in which WRITEs to one peer are done; those with an odd id are expedited.
 std::vector<uint64_t> order_of(std::span<const uint32_t> lengths) {
   SrdOptions o = controlled("nscc");
   o.memory = 1u << 21;
@@ -103,7 +103,7 @@ std::vector<uint64_t> order_of(std::span<const uint32_t> lengths) {
     return AddressHandle(
         AddressVector{.destination = b.host().address(), .traffic_class = traffic_class});
   };
-  const AddressHandle hurried = handle(kHurried), usual = handle(0);
+  const AddressHandle expedited = handle(kExpedited), usual = handle(0);
   for (uint64_t id = 0; id < lengths.size(); ++id) {
     const Sge sge = a.sge(0, lengths[id]);
     SendRequest r;
@@ -112,7 +112,7 @@ std::vector<uint64_t> order_of(std::span<const uint32_t> lengths) {
     r.sges = {&sge, 1};
     r.remote_address = b.address_of(0);
     r.rkey = RKey{b.key()};
-    r.to = id % 2 == 1 ? &hurried : &usual;
+    r.to = id % 2 == 1 ? &expedited : &usual;
     r.remote_qpn = b.number();
     REQUIRE(a.post(b, r));
   }

@@ -111,10 +111,10 @@ TEST_CASE("no packet of a stream that was challenged once is executed, threat:A1
   o.stations = 3;
   o.config.max_peers = 4;  // one may be unvalidated
   SrdWorld world(o);
-  bool hears_2 = false;
+  bool reaches_2 = false;
   std::vector<SentFrame> challenges;
   world[1].life().tap->filter = [&](const SentFrame& frame) {
-    if (frame.path.destination != world[0].host().address()) return hears_2;
+    if (frame.path.destination != world[0].host().address()) return reaches_2;
     challenges.push_back(frame);
     return false;
   };
@@ -124,7 +124,7 @@ TEST_CASE("no packet of a stream that was challenged once is executed, threat:A1
   add_one(world, 0);
   world.run_for(Duration::from_ms(1));
   CHECK(world[1].count(Count::peers_challenged) >= 1);
-  hears_2 = true;  // ours is known then, and there is room again
+  reaches_2 = true;  // ours is known then, and there is room again
   world.run_for(Duration::from_ms(20));
   add_one(world, 2);
   world.run_for(Duration::from_ms(1));

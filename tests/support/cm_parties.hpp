@@ -27,9 +27,9 @@ inline Attribute kind_of(const cm::Mad& mad) {
 struct Server {
   Server(Node& where, uint64_t service = kService) : node(where) {
     REQUIRE(node.agent.listen(service, node.inbox));
-    node.on_event = [this](Event& event) { hear(event); };
+    node.on_event = [this](Event& event) { handle(event); };
   }
-  void hear(Event& event) {
+  void handle(Event& event) {
     log.push_back(event.kind);
     if (event.kind == EventKind::request) {
       request = *event.mad;
@@ -48,9 +48,9 @@ struct Server {
 
 struct Client {
   explicit Client(Node& where) : node(where) {
-    node.on_event = [this](Event& event) { hear(event); };
+    node.on_event = [this](Event& event) { handle(event); };
   }
-  void hear(Event& event) {
+  void handle(Event& event) {
     log.push_back(event.kind);
     reason = event.reason;
     if (event.kind == EventKind::reply) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 # ctest: serial
-"""The README's demonstration of collectives, run as it says there: a network is cut and nobody
-notices, a rank is killed and everybody names it, and the others go on."""
+"""The README's demonstration of collectives, run as it says there: a network is cut and no
+call fails, a rank is killed and all others name it, and the others go on."""
 import os
 import pathlib
 import re

@@ -91,7 +91,7 @@ class Made(unittest.TestCase):
             dump["operations"][3]["ended_ns"] += 5 * MS
         self.assertFalse(self.merged(dumps, "--json")["late"]["verdict"])
 
-    def test_a_rank_that_comes_early_makes_nobody_late(self):
+    def test_a_rank_that_comes_early_makes_no_other_late(self):
         dumps = made_dumps()
         for own in dumps[0]["operations"]:
             own["issued_ns"] -= 5 * MS
@@ -263,7 +263,7 @@ class Real(unittest.TestCase):
 
     def test_a_rank_whose_packets_are_slow(self):
         slow = "roce+udp:lo,fault.delay_us=20000,fault.direction=tx"
-        for _ in range(5):  # on a crowded machine ranks that wait for a processor may be slower
+        for _ in range(5):  # on a busy machine ranks that wait for a processor may be slower
             with tempfile.TemporaryDirectory() as folder:
                 # Of an all_gather no piece waits for another.
                 codes = self.ranks(folder,

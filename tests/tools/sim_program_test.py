@@ -107,7 +107,7 @@ class Program(unittest.TestCase):
         self.assertEqual(float(series[0]["gbps_of_flow_0"]), 0)  # it starts at 1,000 ns
         self.assertGreater(float(series[1]["gbps_of_flow_1"]), 0)
         one = json.loads((out / "summary.json").read_text())["runs"][0]
-        # After the warm-up only flow 0 begins and ends; nobody shares its bottleneck.
+        # After the warm-up only flow 0 begins and ends; no other flow shares its bottleneck.
         self.assertEqual(one["slowdown"][-1]["flows"], 1)
         self.assertEqual(one["jain"]["links"], 0)
         self.assertEqual(one["unfinished"], 1)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weft_stat looks into running programs: what it shows of roce and srd, that it harms nobody, and
+"""weft_stat looks into running programs: what it shows of roce and srd, that it harms none, and
 what it says where it cannot look.
 
 // ctest: serial
@@ -140,7 +140,7 @@ class Shows(Programs):
 
 
 class Harms(Programs):
-    def test_nobody_who_is_asked_again_and_again(self):
+    def test_no_program_that_is_asked_often(self):
         server, client = self.start("weft_write_bw", "roce+udp:lo", seconds=3)
         killed = 0
         while client.poll() is None:
@@ -156,7 +156,7 @@ class Harms(Programs):
         for side in (server, client):
             self.assertEqual(side.wait(LIMIT), 0, side.stdout.read())
 
-    def test_nobody_by_not_reading(self):
+    def test_no_program_by_not_reading(self):
         _, client = self.start("weft_write_bw", "roce+udp:lo", seconds=4)
         idle = [connect_to(client.pid) for _ in range(4)]
         self.assertEqual(stat(client.pid, "-i", 0)[0], 0)
@@ -180,7 +180,7 @@ class Harms(Programs):
         with open("/proc/net/unix", encoding="utf-8") as sockets:
             self.assertNotIn(f"@weft-stat/{client.pid}\n", sockets.read())
 
-    def test_nobody_who_is_stopped(self):
+    def test_no_program_that_is_stopped(self):
         _, client = self.start("weft_write_bw", "roce+udp:lo")
         client.send_signal(signal.SIGSTOP)
         status, _, error = stat(client.pid)
@@ -214,15 +214,15 @@ class Refuses(Programs):
     @unittest.skipUnless(os.geteuid() == 0, "another user can be had by root only")
     def test_another_user(self):
         _, client = self.start("weft_write_bw", "roce+udp:lo")
-        nobody = {"user": 65534, "group": 65534, "extra_groups": []}
-        status, _, error = stat(client.pid, **nobody)
+        unprivileged = {"user": 65534, "group": 65534, "extra_groups": []}
+        status, _, error = stat(client.pid, **unprivileged)
         self.assertEqual(status, 1)
         self.assertIn("is root's: ask as root", error)
         # Who asks the socket itself gets no more.
         code = ("import socket,sys; s=socket.socket(socket.AF_UNIX); "
                 f"s.connect('\\0weft-stat/{client.pid}'); print(s.recv(4096).decode())")
         done = subprocess.run(["/usr/bin/python3", "-c", code], capture_output=True, text=True,
-                              check=True, timeout=LIMIT, **nobody)
+                              check=True, timeout=LIMIT, **unprivileged)
         self.assertEqual(json.loads(done.stdout), {"error": "permission denied"})
 
     @unittest.skipUnless(os.geteuid() == 0, "a network namespace needs root")

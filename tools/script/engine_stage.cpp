@@ -131,7 +131,7 @@ void EngineStage::take(const transport::TxFrame& frame) {
     received.bytes.insert(received.bytes.end(), frame.spans[i].data,
                           frame.spans[i].data + frame.spans[i].length);
   received.bytes.insert(received.bytes.end(), frame.tail, frame.tail + frame.tail_length);
-  heard_.push_back(std::move(received));
+  received_.push_back(std::move(received));
 }
 
 void EngineStage::turn() {
@@ -179,9 +179,9 @@ void EngineStage::say(const Bytes& bytes, const Meeting& meeting, const Draft& d
 }
 
 std::optional<ReceivedPacket> EngineStage::expect(Duration limit) {
-  if (!until([this] { return !heard_.empty(); }, limit)) return {};
-  ReceivedPacket received = std::move(heard_.front());
-  heard_.pop_front();
+  if (!until([this] { return !received_.empty(); }, limit)) return {};
+  ReceivedPacket received = std::move(received_.front());
+  received_.pop_front();
   return received;
 }
 

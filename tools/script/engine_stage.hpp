@@ -71,7 +71,7 @@ class EngineStage final : public Stage {
   uint32_t key_ = 0;
   Instant now_;
   uint64_t own_next_ = kMemory / 2;
-  std::deque<ReceivedPacket> heard_;
+  std::deque<ReceivedPacket> received_;
   std::deque<Outcome> outcomes_;
 };
 

@@ -160,7 +160,7 @@ PacketText packet_line(Rest& rest, bool is_sent, Window* when) {
 
 Action say_line(Rest& rest) { return Say{packet_line(rest, true, nullptr)}; }
 
-Action hear_line(Rest& rest) {
+Action expect_line(Rest& rest) {
   Expect expect;
   expect.packets.push_back(packet_line(rest, false, &expect.window));
   return expect;
@@ -241,7 +241,7 @@ struct Row {
 constexpr Row kRows[] = {
     {"qp", qp_line},
     {">", say_line},
-    {"<", hear_line},
+    {"<", expect_line},
     {"nothing", time_line<Nothing>},
     {"wait", time_line<Wait>},
     {"fill", bytes_line<Fill>},

@@ -109,7 +109,7 @@ class LiveStage final : public Stage {
   transport::Port& port_;
   QpNum own_;
   uint64_t own_next_ = kMemory / 2;
-  std::deque<ReceivedPacket> heard_;
+  std::deque<ReceivedPacket> frames_received_;
 };
 
 Meeting LiveStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
@@ -168,7 +168,7 @@ void LiveStage::fetch() {
       received.at = now();
       const auto& bth = *reinterpret_cast<const wire::Bth*>(received.bytes.data());
       const bool ours = received.bytes.size() >= wire::kBthLength && bth.dest_qpn == own_.value;
-      if (ours) heard_.push_back(std::move(received));
+      if (ours) frames_received_.push_back(std::move(received));
     }
     port_.release({frames, n});
   }
@@ -178,7 +178,7 @@ std::optional<ReceivedPacket> LiveStage::expect(Duration limit) {
   const Instant end = now() + limit;
   for (;;) {
     fetch();
-    if (!heard_.empty()) break;
+    if (!frames_received_.empty()) break;
     if (now() >= end) return {};
     std::vector<pollfd> descriptors;
     if (!port_.prepare_wait(descriptors, false)) continue;
@@ -186,8 +186,8 @@ std::optional<ReceivedPacket> LiveStage::expect(Duration limit) {
     ::poll(descriptors.data(), descriptors.size(), static_cast<int>(kNap.ms()));
     port_.finish_wait();
   }
-  ReceivedPacket received = std::move(heard_.front());
-  heard_.pop_front();
+  ReceivedPacket received = std::move(frames_received_.front());
+  frames_received_.pop_front();
   return received;
 }
 

@@ -127,7 +127,7 @@ Result<Json> converse(int fd, pid_t process) {
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&name), length) != 0)
     return Error{Code::not_found,
                  called(process) + " has no weft device open (or a weft older than weft_stat)"};
-  // The name is anybody's to take; the process behind it is not.
+  // Any process can take the name; the credentials of the process behind it are reliable.
   ucred who{};
   socklen_t size = sizeof who;
   (void)::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size);

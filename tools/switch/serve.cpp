@@ -140,7 +140,7 @@ int complain(const Error& error) {
   return 1;
 }
 
-// A FIFO that anybody may write commands into while the switch runs.
+// A FIFO that any process may write commands into while the switch runs.
 Result<int> open_control(const std::string& path) {
   if (path.empty()) return -1;
   (void)::mkfifo(path.c_str(), 0600);

@@ -29,7 +29,7 @@ class UdpHosts {
   };
 
   // Host i has hosts[i], an address in 127/8 as text. Errors say which address and who may hold it.
-  // `udp_ports`: of the protocols that they speak.
+  // `udp_ports`: of the protocols that the hosts support.
   static Result<std::unique_ptr<UdpHosts>> open(const std::vector<std::string>& hosts,
                                                 const std::vector<uint16_t>& udp_ports = {
                                                     port::udp::kRocePort, wire::kIntUdpPort,

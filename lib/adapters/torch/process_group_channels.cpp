@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The channels of a process group: how the ranks meet for one, and what they hear of a rank that
-// does not come.
+// The channels of a process group: how the ranks agree on one, and the error of the others
+// if a rank does not join.
 #include <algorithm>
 
 #include "lib/adapters/torch/device.hpp"
@@ -55,7 +55,7 @@ void ProcessGroup::close() {
   for (const auto& [ends, channel] : pairs) channel->close();
 }
 
-// A device that this rank cannot open is found here, where the others can still hear of it.
+// A device that this rank cannot open is found here, where the others still receive the error.
 Result<void> ProcessGroup::agree(Store& store) {
   const uint32_t us = static_cast<uint32_t>(rank_);
   const Result<std::string> id = agree_on_id(store, us, timeout_);
@@ -76,7 +76,7 @@ Result<Communicator> ProcessGroup::meet(const Meeting& meeting, const std::atomi
   options.name = id_ + "-" + meeting.name;
   options.limit = timeout_;
   options.connect_limit = timeout_;
-  options.patience = Duration::from_s(1);  // processes that train crowd their machine
+  options.patience = Duration::from_s(1);  // training processes load all processors
   const std::string who = "rank " + std::to_string(rank_) + ": " + meeting.operation + ": ";
   // A wait in the store can be given up, one for a connection not: so all are here before they
   // connect.

@@ -87,8 +87,9 @@ void fail_fatally(EngineState& engine, QueuePair& qp, const Verdict& verdict,
 constexpr Duration kDuplicateAckInterval = Duration::from_us(4);
 
 // A packet a little ahead of a gap causes a NAK at once. One far ahead follows a lost READ of many
-// PSNs or, more likely, is forged: a NAK would make the true peer go back in vain, so it is sent
-// only if another such packet arrived kStandsStill earlier and `expected` has not advanced since.
+// PSNs or, more likely, is forged: a NAK would cause a needless go-back-N by the true peer, so it
+// is sent only if another such packet arrived kStandsStill earlier and `expected` has not advanced
+// since.
 // //= threat:A02
 constexpr int32_t kFar = 4096;
 constexpr Duration kStandsStill = Duration::from_us(1000);
@@ -236,8 +237,7 @@ void on_request(EngineState& engine, QueuePair& qp, const wire::Packet& packet, 
                 Instant now) noexcept {
   Responder& res = qp.res;
   const int32_t ahead = packet.psn - res.expected;
-  //= threat:A10 threat:A26 a packet counts as a duplicate for 2^23 PSNs, the most that 24 bits
-  // allow
+  //= threat:A10 threat:A26 a packet counts as a duplicate for 2^23 PSNs, half of the space
   if (ahead < 0) return on_duplicate(engine, qp, packet, now);
   if (ahead > 0) return on_early(engine, qp, packet, frame, ahead, now);
   const bool after_nak = res.nak_outstanding;

@@ -65,11 +65,11 @@ Peer* admit_stream(ReceiveContext& ctx, Peer* peer, const Arrival& arrival) noex
   //= threat:A17 no state for one more source address that may be forged
   // What was challenged remains so: the packets of a refused stream are sent again in another one,
   // and so would those be that were executed meanwhile.
-  const bool crowded =
+  const bool unvalidated_full =
       peer == nullptr && admission.unvalidated >= ctx.config.max_peers / kUnvalidatedShare;
   const bool challenged =
       admission.challenged_epoch != 0 && !newer(p.epoch, admission.challenged_epoch);
-  if (!known && !validated && (crowded || challenged)) {
+  if (!known && !validated && (unvalidated_full || challenged)) {
     if (!challenged) admission.challenged_epoch = p.epoch;
     ctx.count(Count::peers_challenged);
     return queue_reset(ctx, arrival, p.epoch), nullptr;

@@ -86,7 +86,7 @@ void Flow::forget(uint32_t payload) noexcept {
   WEFT_DCHECK(in_flight_ >= on_wire(payload));
   window_.forget(payload + packet_overhead_);
   const uint64_t bytes = on_wire(payload);
-  acked_ += bytes;  // or `acked` would stay behind `sent` by what was lost, forever
+  acked_ += bytes;  // else `acked` would never reach `sent` again after a loss
   in_flight_ -= std::min(in_flight_, bytes);
 }
 

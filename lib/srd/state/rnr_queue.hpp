@@ -22,7 +22,7 @@ class RnrQueue {
 
   struct Waiter {
     uint32_t peer = 0;      // its index
-    bool notified = false;  // once already, in vain
+    bool notified = false;  // once already, and it did not retransmit
   };
 
   bool empty() const noexcept { return waiting_.empty(); }

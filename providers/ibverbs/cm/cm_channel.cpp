@@ -136,7 +136,7 @@ std::optional<CmEvent> CmChannel::process(rdma_cm_event& event) {
   library_.ack_cm_event(&event);
   if (requester_id != nullptr && !copied) return library_.destroy_id(requester_id), std::nullopt;
   if (requester_id != nullptr) id = own(service, requester_id);
-  if (id == nullptr || (request && listener == nullptr)) return std::nullopt;  // let go of
+  if (id == nullptr || (request && listener == nullptr)) return std::nullopt;  // released
   if (request) id->on_request(received);
   std::optional<CmEvent> reported;
   if (!copied || !base::memory_permitting([&] { reported = id->on_event(received); }))

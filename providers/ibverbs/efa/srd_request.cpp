@@ -91,8 +91,8 @@ const char* srd_invalid_reason(const SendRequest& r, const SrdLimits& device,
 void issue(ibv_qp_ex& qp, const SendRequest& r, const SrdDestination& to, uint64_t id) noexcept {
   qp.wr_id = id;
   const bool is_inline = has(r.flags, SendFlags::inline_data);
-  // It takes none that is not signaled, and no other flags: whoever waits for solicited completions
-  // is woken by all.
+  // It takes none that is not signaled, and no other flags: a thread that waits for solicited
+  // completions is woken by all.
   qp.wr_flags = IBV_SEND_SIGNALED | (is_inline ? IBV_SEND_INLINE : 0);
   issue_operation(qp, r);
   if (is_inline)

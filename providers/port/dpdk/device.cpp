@@ -88,17 +88,17 @@ void let_events_pass() {
     std::promise<void> done;
   } pass;
   pass.fd.store(fd, std::memory_order_release);  // DPDK's lock orders it, which TSan cannot see
-  const auto heard = [](void* argument) {
+  const auto on_interrupt = [](void* argument) {
     Pass& p = *static_cast<Pass*>(argument);
     eventfd_t count;
     if (eventfd_read(p.fd.load(std::memory_order_acquire), &count) == 0) p.done.set_value();
   };
   const bool good = fd >= 0 && source != nullptr && rte_intr_fd_set(source, fd) == 0 &&
                     rte_intr_type_set(source, RTE_INTR_HANDLE_EXT) == 0 &&
-                    rte_intr_callback_register(source, heard, &pass) == 0;
+                    rte_intr_callback_register(source, on_interrupt, &pass) == 0;
   if (good) {
     pass.done.get_future().wait();
-    while (rte_intr_callback_unregister(source, heard, &pass) == -EAGAIN) usleep(10);
+    while (rte_intr_callback_unregister(source, on_interrupt, &pass) == -EAGAIN) usleep(10);
   }
   rte_intr_instance_free(source);
   if (fd >= 0) close(fd);

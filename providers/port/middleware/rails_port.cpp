@@ -69,15 +69,15 @@ RailsPort::RailsPort(std::vector<std::unique_ptr<transport::Port>> ports, QpnRan
     epoll_event readable{};
     readable.events = EPOLLIN;
     if (const int fd = port->async_event_fd(); fd >= 0) {
-      if (news_ < 0) news_ = ::epoll_create1(EPOLL_CLOEXEC);
-      (void)::epoll_ctl(news_, EPOLL_CTL_ADD, fd, &readable);
+      if (event_epoll_ < 0) event_epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+      (void)::epoll_ctl(event_epoll_, EPOLL_CTL_ADD, fd, &readable);
     }
     rails_.push_back({std::move(port)});
   }
 }
 
 RailsPort::~RailsPort() {
-  if (news_ >= 0) ::close(news_);
+  if (event_epoll_ >= 0) ::close(event_epoll_);
 }
 
 bool RailsPort::all_down() const noexcept {
@@ -86,11 +86,11 @@ bool RailsPort::all_down() const noexcept {
 
 std::optional<EventType> RailsPort::next_event() noexcept {
   for (Rail& rail : rails_) {
-    while (const std::optional<EventType> news = rail.port->next_event()) {
-      const bool link = *news == EventType::port_error || *news == EventType::port_active;
+    while (const std::optional<EventType> event = rail.port->next_event()) {
+      const bool link = *event == EventType::port_error || *event == EventType::port_active;
       const bool before = all_down();
-      if (link) rail.down = *news == EventType::port_error;
-      if (!link || before != all_down()) return news;
+      if (link) rail.down = *event == EventType::port_error;
+      if (!link || before != all_down()) return event;
     }
   }
   return {};

@@ -37,7 +37,7 @@ class RailsPort final : public transport::Port {
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
   // Reports port_error when all ports are down, and port_active when one of them comes up again.
-  int async_event_fd() const noexcept override { return news_; }
+  int async_event_fd() const noexcept override { return event_epoll_; }
   std::optional<EventType> next_event() noexcept override;
   // Those of the ports, added up by name.
   void append_counters(std::vector<Counter>& counters) const override;
@@ -56,9 +56,9 @@ class RailsPort final : public transport::Port {
   std::vector<Gid> addresses_;
   transport::Capabilities capabilities_;
   QpnRange range_;
-  int news_ = -1;       // epoll of theirs; -1: none has any
-  size_t turn_ = 0;     // which one is received from first
-  size_t blocked_ = 0;  // which one took less than it was given
+  int event_epoll_ = -1;  // epoll of the rails' event fds; -1: no rail has one
+  size_t turn_ = 0;       // which one is received from first
+  size_t blocked_ = 0;    // which one took less than it was given
 };
 
 }  // namespace weft::middleware

@@ -122,9 +122,9 @@ Received receive_hello(int socket, Hello& hello, Descriptor& memory) noexcept {
 }
 
 void ring_doorbell(int socket) noexcept {
-  const char bell = 0;
-  // A full socket buffer is fine: then the peer has a bell to read already.
-  (void)!send(socket, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  const char doorbell = 0;
+  // A full socket buffer is fine: then the peer has a doorbell to read already.
+  (void)!send(socket, &doorbell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 Mapping create_ring_memory(const RingGeometry& geometry, Descriptor& memory) noexcept {

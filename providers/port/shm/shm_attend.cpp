@@ -67,9 +67,9 @@ void ShmPort::drain(InLink& link) noexcept {
 
 // Doorbells of the sender. After it closes, published frames are still received.
 void ShmPort::on_message(InLink& link) noexcept {
-  char bell[8];
+  char doorbell[8];
   for (int i = 0; i < 64 && link.socket; ++i) {
-    const ssize_t got = read_message(link.socket.fd(), bell, sizeof bell);
+    const ssize_t got = read_message(link.socket.fd(), doorbell, sizeof doorbell);
     if (got < 0) return;
     if (got == 0) {
       drain(link);

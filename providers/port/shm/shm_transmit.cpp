@@ -158,7 +158,7 @@ void ShmPort::detach(void* base, size_t size) noexcept {
     if (!link->ring) continue;
     bool cut = !link->ring->refresh();
     const uint64_t wait_for = cut ? 0 : link->ring->revoke(memory, size);
-    if (link->is_self) continue;  // our own frames are released by whoever called us
+    if (link->is_self) continue;  // our own frames are released by the caller
     const int64_t deadline = shm::monotonic_ns() + kClaimLimit;
     while (!cut && link->ring->consumed() < wait_for) {
       pollfd peer{link->socket.fd(), 0, 0};

@@ -71,7 +71,7 @@ void be_late(uint32_t rank, int round) {
 
 std::vector<std::string> devices() { return {shm_device(), "roce+udp:lo", "srd+udp:lo"}; }
 
-TEST_CASE("run: the same bits in every run, on every transport, whoever comes last") {
+TEST_CASE("run: the same bits in every run, on every transport, whichever rank comes last") {
   Seen seen;
   for (const std::string& device : devices())
     check_ranks(kRanks, {.device = device, .numerics = Numerics::run},

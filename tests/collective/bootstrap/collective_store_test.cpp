@@ -233,8 +233,8 @@ TEST_CASE("a client gets its value when the server ends, though another client d
   served.keep("big", kBig);
   std::string questions = RawClient::question(1, "small");
   for (uint32_t i = 0; i < kMany; ++i) questions += RawClient::question(2 + i, "big");
-  RawClient deaf(served.port), client(served.port);
-  for (RawClient* const each : {&deaf, &client}) {
+  RawClient not_reading(served.port), client(served.port);
+  for (RawClient* const each : {&not_reading, &client}) {
     each->say(questions);
     CHECK(each->next().value == "x");  // so the other requests have arrived too
   }

@@ -55,7 +55,7 @@ TEST_CASE("a canceled call ends on all ranks, and the communicator continues") {
           std::fill(out.begin(), out.end(), kMine);
           if (const std::string wrong = sum_is_right(group, 50'000); !wrong.empty()) return wrong;
           for (const float value : out)
-            if (value != kMine) return "somebody wrote to the memory of a canceled call";
+            if (value != kMine) return "the memory of a canceled call was written to";
         }
         return "";
       });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The af_packet port on a veth pair in a namespace: what it writes is what the other end reads,
-// trains that nobody has cut are cut as a device would have, and what it cannot open it explains.
+// trains that arrive uncut are cut as a device would have, and what it cannot open it explains.
 // Whole protocols over it: tests/interop.
 #include "providers/port/af_packet/af_packet_port.hpp"
 
@@ -49,7 +49,7 @@ struct Ends {
   }
 };
 
-// What the kernel says of UDP ports that nobody has, as it comes out at w1.
+// What the kernel says of UDP ports without a socket, as it comes out at w1.
 class Complaints {
  public:
   Complaints() {

@@ -21,7 +21,7 @@ Result<std::unique_ptr<Port>> open_xdp(const std::string& where, const std::stri
   return port::open_af_xdp_port({where, keys});
 }
 
-// Until `to` hears from `from`, which asks for its MAC address first.
+// Until `to` receives from `from`, which resolves its MAC address first.
 void introduce(Port& from, Port& to) {
   const Path path = path_between(from, to);
   const Bytes bytes = frame_bytes(0, 32);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames that wait for a neighbour: sent in order once it is known, lost when nobody answers, and
-// nobody else waits with them. And frames of a port to itself, which leave room for the wire's.
+// Frames that wait for a neighbour: sent in order once it is known, lost without an answer, and
+// blocking no other frames. And frames of a port to itself, which leave room for the wire's.
 // link: port_ethernet
 #include <sys/mman.h>
 
@@ -41,7 +41,7 @@ struct Host {
     frame.head_length = length;
     unresolved.enqueue(frame, neighbours, now);
   }
-  bool settle() {
+  bool send_resolved() {
     return unresolved.send_resolved(neighbours, now,
                                     [&](const TxFrame& f, const wire::MacAddress& mac) {
                                       if (sent.size() == room) return false;
@@ -63,14 +63,14 @@ TEST_CASE("frames for a neighbour that is not known leave in their order once it
   Host host;
   for (uint8_t i = 0; i < 5; ++i) host.keep(kThem, i, 4u + i);
   CHECK(host.questions() == 1);
-  CHECK(host.settle());
+  CHECK(host.send_resolved());
   CHECK(host.sent.empty());
   host.neighbours.add(kThem, kTheirs);
   host.room = 2;
-  CHECK_FALSE(host.settle());  // the rest stays, and comes once
+  CHECK_FALSE(host.send_resolved());  // the rest stays, and comes once
   CHECK_FALSE(host.unresolved.empty());
   host.room = 100;
-  CHECK(host.settle());
+  CHECK(host.send_resolved());
   CHECK(host.unresolved.empty());
   REQUIRE(host.sent.size() == 5);
   for (uint8_t i = 0; i < 5; ++i) {
@@ -87,7 +87,7 @@ TEST_CASE("who never answers is asked again, then given up with what waited") {
   size_t questions = host.questions();
   for (int i = 0; i < 10; ++i) {
     host.now = host.now + Duration::from_ms(10);
-    CHECK(host.settle());
+    CHECK(host.send_resolved());
     questions += host.questions();
   }
   CHECK(questions == 6);
@@ -105,7 +105,7 @@ TEST_CASE("what waits is bounded, per address and in all") {
   for (uint8_t i = 0; i < 100; ++i) host.keep(Gid::from_ipv4(10, 0, 1, i), i);
   CHECK(host.unresolved.dropped() == 36 + 85);
   host.neighbours.add(kThem, kTheirs);
-  CHECK(host.settle());
+  CHECK(host.send_resolved());
   REQUIRE(host.sent.size() == 64);
   for (uint8_t i = 0; i < 64; ++i) CHECK(host.sent[i].bytes[0] == std::byte{i});
 }

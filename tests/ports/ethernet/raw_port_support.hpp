@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the tests of ports that see whole Ethernet frames share: two interfaces joined by a wire, a
-// host on the wire that the test speaks for, and time that passes when the test says so.
+// simulated host on the wire, and time that the test advances.
 #pragma once
 
 #include <arpa/inet.h>
@@ -110,7 +110,7 @@ inline Bytes frame_that_lies() {
 
 // ---- cases
 
-// A host at 10.79.0.77 on w0, which the test speaks for, and what a port at 10.79.0.2 on w1 says to
+// A host at 10.79.0.77 on w0, simulated by the test, and what a port at 10.79.0.2 on w1 sends to
 // it.
 class Host {
  public:
@@ -118,7 +118,7 @@ class Host {
     path_.destination = Gid::from_ipv4(10, 79, 0, 77);
   }
 
-  // Has the port send a frame, and hears nothing of what was said before.
+  // Has the port send a frame, and discards what it sent before.
   void is_sent_a_frame() {
     while (wire_.next()) continue;
     frame_to_.reset();
@@ -171,7 +171,7 @@ class Host {
 };
 
 // `port`: 10.79.0.2 on w1. It sends to a host that is at one MAC address first and at others later.
-// `ages`: it is to ask again whom it has not heard of for a while.
+// `ages`: it is to confirm neighbours again that it has not received from for a while.
 inline void follows_a_neighbour_that_moves(Port& port) {
   const MacAddress first = {2, 0, 0, 0, 7, 1}, second = {2, 0, 0, 0, 7, 2};
   const MacAddress third = {2, 0, 0, 0, 7, 3};
@@ -183,7 +183,7 @@ inline void follows_a_neighbour_that_moves(Port& port) {
   host.says_it_is_at(second, true);
   int tries = 0;
   do {
-    host.is_sent_a_frame();  // it may not have heard yet
+    host.is_sent_a_frame();  // it may not have processed it yet
   } while (host.frame_to() == first && ++tries < 100);
   CHECK(host.frame_to() == second);
   // It is asked whether it is still there, and silence does not stop frames to it at once.

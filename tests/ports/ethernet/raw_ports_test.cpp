@@ -98,7 +98,7 @@ void send(Port& from, const Path& path, const Bytes& bytes, uint16_t id = 0) {
   REQUIRE(from.transmit(frame) == 1);
 }
 
-// Until `to` hears from `from`, which asks for its MAC address first.
+// Until `to` receives from `from`, which resolves its MAC address first.
 void introduce(Port& from, Port& to) {
   const Bytes bytes = frame_bytes(0, 32);
   const Path path = path_between(from, to);
@@ -226,9 +226,9 @@ TEMPLATE_TEST_CASE("raw port: frames of the groups that were joined (C-OPS-87)",
   CHECK(wired.counted(*a, "rx_frames") == before);
 }
 
-// 10.79.0.77 is nobody.
-TEMPLATE_TEST_CASE("raw port: nobody waits for a neighbour that does not answer", "",
-                   WEFT_RAW_PORTS, DpdkMemif) {
+// No host has 10.79.0.77.
+TEMPLATE_TEST_CASE("raw port: a neighbour that does not answer blocks no other", "", WEFT_RAW_PORTS,
+                   DpdkMemif) {
   WEFT_NEEDS(wired);
   const auto a = wired.open(0, "10.79.0.1"), b = wired.open(1, "10.79.0.2");
   introduce(*a, *b);
@@ -271,7 +271,7 @@ TEMPLATE_TEST_CASE("raw port: a frame that lies about its length is counted (C-E
 
 // ---- VLAN
 
-// The kernel takes the tag off before anybody on a veth sees it, so this is for memif.
+// The kernel takes the tag off before a veth delivers the frame, so this is for memif.
 TEMPLATE_TEST_CASE("raw port: frames of its VLAN only", "", DpdkMemif) {
   WEFT_NEEDS(wired);
   const Bytes bytes = frame_bytes(3, 500);

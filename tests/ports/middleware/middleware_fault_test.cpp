@@ -291,7 +291,7 @@ TEST_CASE("ecn marks") {
   CHECK(bench.inner->sent[3] == Bench::bytes(3));
 }
 
-TEST_CASE("a blackhole swallows its direction, a flap its part of the time") {
+TEST_CASE("a blackhole drops its direction, a flap its part of the time") {
   Bench one_way({.blackhole = FaultDirection::transmit});
   one_way.send(0, 10);
   one_way.inner->arriving.push_back(Bench::bytes(1));

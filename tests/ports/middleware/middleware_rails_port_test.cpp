@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Several ports as one: frames leave by their source address and come in turns, what all can do is
-// what the device can, and one that is down is no news while another is up.
+// what the device can, and one that is down causes no event while another is up.
 #include <unistd.h>
 
 #include <deque>
@@ -59,9 +59,9 @@ class Fake final : public Port {
   void finish_wait() noexcept override { --prepared; }
   int async_event_fd() const noexcept override { return pipe_[0]; }
   std::optional<EventType> next_event() noexcept override {
-    if (news.empty()) return {};
-    const EventType first = news.front();
-    news.pop_front();
+    if (queued_events.empty()) return {};
+    const EventType first = queued_events.front();
+    queued_events.pop_front();
     return first;
   }
   void append_counters(std::vector<Counter>& counters) const override {
@@ -76,7 +76,7 @@ class Fake final : public Port {
   size_t waiting = 0, lent = 0, take = SIZE_MAX, sent = 0;
   bool wanted_transmit = false;
   int prepared = 0;
-  std::deque<EventType> news;
+  std::deque<EventType> queued_events;
 
  private:
   Gid address_;
@@ -200,14 +200,14 @@ TEST_CASE("rails: events when all ports are down, and when one of them comes bac
   CHECK(::poll(&readable, 1, 0) == 0);
   t.rail[2]->wake();
   CHECK(::poll(&readable, 1, 0) == 1);
-  t.rail[0]->news = {EventType::port_error};
-  t.rail[2]->news = {EventType::port_error, EventType::gid_change};
+  t.rail[0]->queued_events = {EventType::port_error};
+  t.rail[2]->queued_events = {EventType::port_error, EventType::gid_change};
   CHECK(t.port->next_event() == EventType::gid_change);
   CHECK(t.port->next_event() == std::nullopt);
-  t.rail[1]->news = {EventType::port_error};
+  t.rail[1]->queued_events = {EventType::port_error};
   CHECK(t.port->next_event() == EventType::port_error);
-  t.rail[0]->news = {EventType::port_active};
-  t.rail[2]->news = {EventType::port_active};
+  t.rail[0]->queued_events = {EventType::port_active};
+  t.rail[2]->queued_events = {EventType::port_active};
   CHECK(t.port->next_event() == EventType::port_active);
   CHECK(t.port->next_event() == std::nullopt);
 }

@@ -17,8 +17,9 @@ namespace shm = weft::port::shm;
 namespace {
 
 // A peer made by hand, with an address that it really listens at.
-struct Liar {
-  explicit Liar(const std::string& job, uint64_t id = 0x1111) : where(job), gid(shm::make_gid(id)) {
+struct Forger {
+  explicit Forger(const std::string& job, uint64_t id = 0x1111)
+      : where(job), gid(shm::make_gid(id)) {
     auto claimed = shm::listen_at(where, gid);
     REQUIRE(claimed);
     listener = *std::move(claimed);
@@ -69,7 +70,7 @@ TEST_CASE("shm: a process cannot impersonate the address of another listener (th
   auto victim = open_port(job());
   auto owner = open_port(job());
   const std::string where = job();
-  const bool nobody = GENERATE(false, true);
+  const bool unused = GENERATE(false, true);
   const pid_t child = fork();
   if (child == 0) {
     alarm(60);
@@ -77,7 +78,7 @@ TEST_CASE("shm: a process cannot impersonate the address of another listener (th
     shm::Descriptor file, socket;
     shm::Mapping memory = shm::create_ring_memory(geometry, file);
     shm::Hello hello;
-    hello.source = nobody ? shm::make_gid(0x2222) : owner->address();
+    hello.source = unused ? shm::make_gid(0x2222) : owner->address();
     hello.destination = victim->address();
     hello.slots = geometry.slots;
     hello.data_bytes = geometry.data_bytes;
@@ -104,25 +105,25 @@ TEST_CASE("shm: a process cannot impersonate the address of another listener (th
 TEST_CASE("shm: a descriptor that can be truncated, or is no memfd, is refused (threat:A13)") {
   auto victim = open_port(job());
   const int kind = GENERATE(range(0, 6));
-  Liar liar(job());
-  const auto bytes = static_cast<off_t>(liar.geometry.bytes());
+  Forger forger(job());
+  const auto bytes = static_cast<off_t>(forger.geometry.bytes());
   if (kind < 3) {  // unsealed; too small; too large
-    liar.file = shm::Descriptor(memfd_create("liar", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    forger.file = shm::Descriptor(memfd_create("forger", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     const off_t size = kind == 0 ? bytes : kind == 1 ? bytes - 1 : bytes * 2;
-    REQUIRE(ftruncate(liar.file.fd(), size) == 0);
-    if (kind != 0) REQUIRE(fcntl(liar.file.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+    REQUIRE(ftruncate(forger.file.fd(), size) == 0);
+    if (kind != 0) REQUIRE(fcntl(forger.file.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
   } else if (kind == 3) {
-    liar.file = shm::Descriptor(open("/dev/zero", O_RDWR | O_CLOEXEC));
+    forger.file = shm::Descriptor(open("/dev/zero", O_RDWR | O_CLOEXEC));
   } else if (kind == 4) {
-    liar.hello.slots = 100;
+    forger.hello.slots = 100;
   } else {
-    liar.hello.data_bytes = uint64_t{1} << 60;
+    forger.hello.data_bytes = uint64_t{1} << 60;
   }
-  liar.send_handshake(victim->address());
+  forger.send_handshake(victim->address());
   CHECK(look_around(*victim) == 0);
   CHECK(counter(*victim, "shm_rx_bad_hello") == 1);
   CHECK(counter(*victim, "shm_links_in") == 0);
-  CHECK(liar.cut());
+  CHECK(forger.cut());
   check_alive(*victim);
 }
 
@@ -136,12 +137,12 @@ TEST_CASE("shm: the memory of a ring cannot be truncated by its receiver") {
 
 TEST_CASE("shm: an invalid hello is refused, and idle connections are bounded (threat:A17)") {
   auto victim = open_port(job());
-  Liar liar(job());
-  REQUIRE(shm::connect_to(job(), victim->address(), liar.socket) == shm::Connect::ok);
+  Forger forger(job());
+  REQUIRE(shm::connect_to(job(), victim->address(), forger.socket) == shm::Connect::ok);
   const char* garbage = "hello";
-  REQUIRE(send(liar.socket.fd(), garbage, 5, MSG_NOSIGNAL) == 5);
+  REQUIRE(send(forger.socket.fd(), garbage, 5, MSG_NOSIGNAL) == 5);
   look_around(*victim);
-  CHECK(liar.cut());
+  CHECK(forger.cut());
   CHECK(counter(*victim, "shm_rx_bad_hello") == 1);
 
   std::vector<shm::Descriptor> silent(200);
@@ -156,18 +157,19 @@ TEST_CASE("shm: an invalid hello is refused, and idle connections are bounded (t
 TEST_CASE("shm: invalid ring contents cut the link of their sender only (threat:A13)") {
   auto victim = open_port(job());
   weft::base::Random random(GENERATE(range(1, 40)));
-  Liar liar(job());
-  liar.send_handshake(victim->address());
+  Forger forger(job());
+  forger.send_handshake(victim->address());
   look_around(*victim);
   REQUIRE(counter(*victim, "shm_links_in") == 1);
   // A good frame, then garbage with good sequence numbers.
-  shm::RingProducer ring(liar.memory.data(), liar.geometry);
+  shm::RingProducer ring(forger.memory.data(), forger.geometry);
   const Bytes header = pattern(32, 1);
   TxFrame frame;
   frame.head = header.data();
   frame.head_length = 32;
   REQUIRE(ring.push(frame, false) == shm::RingProducer::Push::taken);
-  auto* slots = reinterpret_cast<uint64_t*>(liar.memory.data() + shm::RingGeometry::kControlBytes);
+  auto* slots =
+      reinterpret_cast<uint64_t*>(forger.memory.data() + shm::RingGeometry::kControlBytes);
   for (uint32_t i = 1; i < 64; ++i) {
     for (int word = 1; word < 8; ++word) slots[i * 8 + word] = random.next();
     slots[i * 8] = (i + 1) | random.next() << 32;
@@ -175,15 +177,15 @@ TEST_CASE("shm: invalid ring contents cut the link of their sender only (threat:
   CHECK(look_around(*victim) >= 1);
   CHECK(counter(*victim, "shm_rx_corrupt") == 1);
   CHECK(counter(*victim, "shm_links_in") == 0);
-  CHECK(liar.cut());
+  CHECK(forger.cut());
   if (random.below(8) == 0) check_alive(*victim);
 }
 
 TEST_CASE("shm: a receiver with invalid ring state is cut (threat:A13)") {
   auto victim = open_port(job(), {{"slots", "64"}});
-  Liar liar(job());
-  REQUIRE(send(*victim, liar.gid, pattern(32, 1)));
-  shm::Descriptor accepted(accept4(liar.listener.fd(), nullptr, nullptr, SOCK_NONBLOCK));
+  Forger forger(job());
+  REQUIRE(send(*victim, forger.gid, pattern(32, 1)));
+  shm::Descriptor accepted(accept4(forger.listener.fd(), nullptr, nullptr, SOCK_NONBLOCK));
   REQUIRE(accepted);
   shm::Hello hello;
   shm::Descriptor file;
@@ -197,7 +199,7 @@ TEST_CASE("shm: a receiver with invalid ring state is cut (threat:A13)") {
   view.control->consumed.store(12345);
   // Doorbells without end, and one that looks like the end.
   for (int i = 0; i < 300; ++i) shm::ring_doorbell(accepted.fd());
-  for (int i = 0; i < 70; ++i) send(*victim, liar.gid, pattern(32, 1));
+  for (int i = 0; i < 70; ++i) send(*victim, forger.gid, pattern(32, 1));
   CHECK(counter(*victim, "shm_rx_corrupt") >= 1);
   CHECK(counter(*victim, "shm_peers_lost") == 1);
   look_around(*victim);
@@ -206,10 +208,10 @@ TEST_CASE("shm: a receiver with invalid ring state is cut (threat:A13)") {
 
 TEST_CASE("shm: an invalid handshake reply has no effect") {
   auto victim = open_port(job(), {{"by_reference", "1"}, {"threshold", "4096"}});
-  Liar liar(job());
+  Forger forger(job());
   const Bytes payload = pattern(10'000, 1);
-  REQUIRE(send(*victim, liar.gid, pattern(32, 1), payload, true));
-  shm::Descriptor accepted(accept4(liar.listener.fd(), nullptr, nullptr, SOCK_NONBLOCK));
+  REQUIRE(send(*victim, forger.gid, pattern(32, 1), payload, true));
+  shm::Descriptor accepted(accept4(forger.listener.fd(), nullptr, nullptr, SOCK_NONBLOCK));
   shm::Hello hello;
   shm::Descriptor file;
   REQUIRE(shm::receive_hello(accepted.fd(), hello, file) == shm::Received::ok);
@@ -218,7 +220,7 @@ TEST_CASE("shm: an invalid handshake reply has no effect") {
   welcome.flags = ~0u;
   REQUIRE(send(accepted.fd(), &welcome, sizeof welcome, MSG_NOSIGNAL) > 0);
   look_around(*victim);
-  REQUIRE(send(*victim, liar.gid, pattern(32, 1), payload, true));
+  REQUIRE(send(*victim, forger.gid, pattern(32, 1), payload, true));
   const shm::RingGeometry geometry{hello.slots, hello.data_bytes};
   shm::Mapping memory = shm::map_ring_memory(geometry, file);
   shm::RingConsumer ring(memory.data(), geometry);

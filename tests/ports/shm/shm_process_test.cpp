@@ -19,7 +19,7 @@ struct Echo {
     REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
     pid = fork();
     if (pid == 0) {
-      alarm(120);  // if the test fails, nobody else ends this
+      alarm(120);  // if the test fails, no other process ends this
       run(where, options, ends[1]);
       _exit(0);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Somebody holds the UDP port on 0.0.0.0, as the kernel's rxe does: no loopback address is free,
-// and that is said after a few looks, not after one at each of 65,000 addresses.
+// Another socket holds the UDP port on 0.0.0.0, as the kernel's rxe does: no loopback address is
+// free, and the error comes after a few attempts, not after one at each of 65,000 addresses.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>

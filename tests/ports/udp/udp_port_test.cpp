@@ -257,7 +257,7 @@ TEST_CASE("udp: a full pool of source ports names one that works") {
   }
   CHECK(distinct.size() == 4);
   Path path = path_between(*from, *to);
-  path.source_port = 0xFFFE;  // nobody asked for it, and the pool is full
+  path.source_port = 0xFFFE;  // not requested, and the pool is full
   const Bytes bytes = frame_bytes(0, 32);
   const TxFrame frame = whole_frame(path, bytes);
   CHECK(from->transmit({&frame, 1}) == 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Several ports share one address, in one process and in several: each gets the frames of its QPNs,
-// whoever the kernel hands them to, and the death of one harms no other.
+// any of the sockets that share the port, and the death of one harms no other.
 // ctest: serial
 #include <sys/un.h>
 #include <sys/wait.h>

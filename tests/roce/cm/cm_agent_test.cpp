@@ -120,9 +120,9 @@ TEST_CASE("no peer, or no decision: half-open connections expire (C-CM-107)") {
   Server server(net.add());
   Client client(net.add());
   server.accepts = false;
-  bool deaf = true;
+  bool unreachable = true;
   net.filter = [&](const Gid&, const Gid& to, const cm::Mad&) {
-    return !deaf || to != server.node.address;
+    return !unreachable || to != server.node.address;
   };
   (void)*client.node.connect(server.node, kService, 1);
   net.run(Duration::from_ms(268 * 17));
@@ -130,7 +130,7 @@ TEST_CASE("no peer, or no decision: half-open connections expire (C-CM-107)") {
   CHECK(client.node.agent.count(AgentCount::repeated) == 15);
 
   // Listens and never decides: the client gets an MRA, which expires.
-  deaf = false;
+  unreachable = false;
   client.log.clear();
   (void)*client.node.connect(server.node, kService, 1);
   net.run(Duration::from_s(10));
@@ -170,14 +170,14 @@ TEST_CASE("the request of a client that died expires, and an abandoned one is re
 
   // Abandoned before the application took the event: the event is removed.
   net.filter = {};
-  const auto hear = std::move(server.node.on_event);
+  const auto handler = std::move(server.node.on_event);
   server.node.on_event = {};
   const uint32_t id = *client.node.connect(server.node, kService, 2);
   net.run(Duration::from_ms(1));
   CHECK(server.node.agent.connections() == 1);
   client.node.agent.release(id, net.now);
   net.run(Duration::from_ms(1));
-  server.node.on_event = hear;
+  server.node.on_event = handler;
   net.run(Duration::from_s(1));
   CHECK(server.log.size() == 2);
   CHECK(server.node.agent.connections() == 0);
@@ -248,12 +248,12 @@ TEST_CASE(
   CmNet net(1);
   Node& a = net.add();
   Node& b = net.add();
-  std::map<Node*, Log> heard;
+  std::map<Node*, Log> events;
   std::map<Node*, std::vector<uint32_t>> open;
   for (Node* const node : {&a, &b}) {
     REQUIRE(node->agent.listen(kService, node->inbox));
     node->on_event = [&, node](Event& event) {
-      heard[node].push_back(event.kind);
+      events[node].push_back(event.kind);
       if (event.kind == EventKind::request) REQUIRE(node->accept(event.id, 0x2000));
       if (event.kind == EventKind::reply) REQUIRE(node->agent.confirm(event.id, net.now));
       if (event.kind == EventKind::request || event.kind == EventKind::reply)
@@ -265,14 +265,14 @@ TEST_CASE(
   (void)*b.connect(a, kService, 0x1000);
   net.run(Duration::from_ms(1));
   for (Node* const node : {&a, &b}) {
-    CHECK(heard[node] == Log{EventKind::request, EventKind::reply, EventKind::established});
+    CHECK(events[node] == Log{EventKind::request, EventKind::reply, EventKind::established});
     REQUIRE(open[node].size() == 2);
   }
   for (Node* const node : {&a, &b})
     for (const uint32_t id : open[node]) REQUIRE(node->agent.disconnect(id, net.now));
   net.run(Duration::from_s(1));
   for (Node* const node : {&a, &b}) {
-    CHECK(heard[node].size() == 5);
+    CHECK(events[node].size() == 5);
     CHECK(node->agent.connections() == 0);
   }
 }

@@ -71,12 +71,12 @@ TEST_CASE("a sender that does not know our id completes no connection (threat:A1
   CHECK(server.log == Log{EventKind::request});
 }
 
-// How long it takes whoever is honest from his REQ to our REP, in virtual time.
+// How long an honest client waits from its REQ to our REP, in virtual time.
 struct Honest {
   explicit Honest(Client& who) : client(who) {
     client.node.on_event = [this](Event& event) {
       if (event.kind == EventKind::reply) took.push_back(client.node.net.now - asked[event.id]);
-      client.hear(event);
+      client.handle(event);
     };
   }
   void connect(Server& server) {
@@ -165,12 +165,12 @@ TEST_CASE("many connections over a bad network: each ends, nothing is left (C-CM
       net.run(faults.loss_ppm == 0 ? Duration::from_ms(1) : Duration::from_s(2));
     }
     net.run(Duration::from_s(600));
-    std::map<EventKind, uint64_t> heard;
-    for (const EventKind kind : client.log) ++heard[kind];
-    CHECK(heard[EventKind::reply] + heard[EventKind::rejected] + heard[EventKind::unreachable] >=
+    std::map<EventKind, uint64_t> events;
+    for (const EventKind kind : client.log) ++events[kind];
+    CHECK(events[EventKind::reply] + events[EventKind::rejected] + events[EventKind::unreachable] >=
           asked);
-    CHECK(heard[EventKind::reply] > asked * 99 / 100);
-    CHECK(heard[EventKind::reply] >= heard[EventKind::disconnected]);
+    CHECK(events[EventKind::reply] > asked * 99 / 100);
+    CHECK(events[EventKind::reply] >= events[EventKind::disconnected]);
     CHECK(client.node.agent.connections() == 0);
     CHECK(server.node.agent.connections() == 0);
     CHECK(client.node.agent.next_deadline().is_never());

@@ -43,7 +43,7 @@ class App {
   }
 
   cm::Agent& agent() { return agent_; }
-  uint64_t asked = 0, established = 0, ended = 0, failed = 0, words_sent = 0, words_heard = 0;
+  uint64_t asked = 0, established = 0, ended = 0, failed = 0, words_sent = 0, words_received = 0;
 
  private:
   struct Line {
@@ -69,11 +69,11 @@ class App {
 
   void turn() {
     Event event;
-    while (agent_.next(inbox_, event)) hear(event);
+    while (agent_.next(inbox_, event)) handle(event);
     for (auto& [id, line] : lines_) look(id, line);
   }
   void look(uint32_t id, Line& line) {
-    for (const Completion& c : line.end->received()) words_heard += c.status == Status::success;
+    for (const Completion& c : line.end->received()) words_received += c.status == Status::success;
     for (const Completion& c : line.end->sent()) {
       if (c.status != Status::success) continue;
       ++words_sent;
@@ -82,7 +82,7 @@ class App {
     }
   }
 
-  void hear(Event& event) {
+  void handle(Event& event) {
     const uint32_t id = event.id;
     if (event.kind == EventKind::request) {
       ++asked;
@@ -105,7 +105,8 @@ class App {
     } else {
       ++(event.kind == EventKind::disconnected ? ended : failed);
       Line& line = lines_.at(id);
-      for (const Completion& c : line.end->received()) words_heard += c.status == Status::success;
+      for (const Completion& c : line.end->received())
+        words_received += c.status == Status::success;
       station_.engine().destroy_qp(&line.end->qp());
       lines_.erase(id);
       agent_.release(id, now());
@@ -151,9 +152,9 @@ uint64_t run_many(uint64_t seed, const middleware::FaultOptions& faults, uint64_
   CHECK(server.asked == connections);
   CHECK(client.asked == back);
   CHECK(client.words_sent == connections);
-  CHECK(server.words_heard == connections);
+  CHECK(server.words_received == connections);
   CHECK(server.words_sent == back);
-  CHECK(client.words_heard == back);
+  CHECK(client.words_received == back);
   return world.network().hash().value();
 }
 
