@@ -44,6 +44,8 @@ class CreditPacer {
   uint32_t add();
   // Numbers assigned so far, recycled ones included.
   size_t numbers() const { return senders_.size(); }
+  // Units granted to the sender, in all.
+  uint32_t granted(uint32_t sender) const { return senders_[sender].granted; }
   // Credit request: the sender asks for `total` units granted in all. Monotonic, modulo 2^32.
   void request_credit(uint32_t sender, uint32_t total);
   // A packet was trimmed: queues its sender for a grant even without a credit request.

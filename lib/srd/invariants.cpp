@@ -19,12 +19,12 @@ uint32_t length_of(const MessageLine& line) {
 }
 
 // Every record of [una, next) is in the list of its state, and the sums agree with the records.
-void check_flight(Peer& peer) {
+void check_flight(const Context& ctx, Peer& peer) {
   Sender& tx = peer.tx;
   Flight& flight = *tx.flight;
   WEFT_DCHECK(tx.unacked() <= flight.capacity());
   uint32_t in_flight = 0, lost = 0, acked = 0, of_messages = 0;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, in_port_window = 0;
   for (uint64_t s = tx.una; s != tx.next; ++s) {
     const Record& r = flight[s];
     WEFT_DCHECK(r.state != Record::State::free);
@@ -32,7 +32,10 @@ void check_flight(Peer& peer) {
     lost += r.state == Record::State::lost;
     acked += r.state == Record::State::acked;
     of_messages += r.message != nullptr;
-    if (r.state == Record::State::in_flight && r.counts()) bytes += Flow::on_wire(r.length);
+    if (r.state == Record::State::in_flight && r.counts()) {
+      bytes += Flow::on_wire(r.length);
+      in_port_window += r.length + ctx.capabilities().packet_overhead;
+    }
     WEFT_DCHECK(r.message == nullptr || (r.message->peer == &peer && r.message->unacked > 0));
     WEFT_DCHECK(r.state != Record::State::acked || r.message == nullptr);
     WEFT_DCHECK(r.state != Record::State::in_flight || r.tries > 0);
@@ -42,6 +45,7 @@ void check_flight(Peer& peer) {
   WEFT_DCHECK(in_flight + lost + acked == tx.unacked());
   WEFT_DCHECK(flight.paths.in_flight() == in_flight);
   WEFT_DCHECK(flight.flow.in_flight() == bytes);
+  WEFT_DCHECK(flight.flow.in_port_window() == in_port_window);
   Instant sent;
   for (uint16_t at = flight.in_flight.oldest; at != RecordList::kNone; at = flight.at(at).newer) {
     WEFT_DCHECK(flight.at(at).state == Record::State::in_flight && sent <= flight.at(at).sent);
@@ -72,6 +76,9 @@ void check_messages(Context& ctx, Peer& peer) {
     WEFT_DCHECK(m->state != State::queued || m->line.listed);
     WEFT_DCHECK((m->state != State::sent && m->state != State::rnr_wait) || !m->line.listed);
     WEFT_DCHECK(m->state != State::rnr_wait || (m->cursor == 0 && m->unacked == 0));
+    WEFT_DCHECK(
+        m->state != State::rnr_wait ||
+        (peer.timer.armed() && peer.timer.deadline <= m->rnr.resume_at + Duration::from_us(1)));
     WEFT_DCHECK(m->state != State::cancelled || m->unacked > 0);
     rnr += m->state == State::rnr_wait;
     awaiting += m->expects_response();
@@ -102,11 +109,10 @@ void check_sender(Context& ctx, Peer& peer) {
   // A stream of the peer's process whose incarnation is unknown was not acknowledged.
   WEFT_DCHECK(!tx.confirmed || tx.incarnation != 0);
   WEFT_DCHECK(tx.rtt.smoothed.ps >= 0 && tx.rtt.variation.ps >= 0);
-  if (tx.flight != nullptr) check_flight(peer);
+  if (tx.flight != nullptr) check_flight(ctx, peer);
   check_messages(ctx, peer);
   // What is outstanding has a timer, and what can be sent is listed or waits for it.
   WEFT_DCHECK(tx.una == tx.next || peer.timer.armed());
-  WEFT_DCHECK(tx.rnr_waiting == 0 || peer.timer.armed());
   WEFT_DCHECK(tx.awaiting_response == 0 || peer.timer.armed() || peer.active.listed);
 }
 
@@ -116,12 +122,15 @@ void check_receiver(const Peer& peer) {
   WEFT_DCHECK(rx.window.end() - rx.window.next() <= kWindow);
   WEFT_DCHECK(rx.window.place_of(rx.window.next()) == ReceiveWindow::Place::fresh);
   WEFT_DCHECK(rx.window.holes() == (rx.window.beyond_gap() != 0));
+  WEFT_DCHECK(!rx.window.holes() ||
+              rx.window.place_of(rx.window.end() - 1) == ReceiveWindow::Place::duplicate);
   WEFT_DCHECK(rx.window.beyond_gap() <= rx.window.end() - rx.window.next());
   WEFT_DCHECK(rx.assemblies <= AssemblyTable::kMostPerPeer);
   WEFT_DCHECK(rx.known || (rx.window.end() == 0 && rx.assemblies == 0 && !rx.ack_pending));
   WEFT_DCHECK(rx.known || (rx.order == nullptr && rx.credit_index == Receiver::kNoCredit));
   WEFT_DCHECK(!rx.ack_pending || peer.ack_link.listed ||
-              (!rx.ack_at.is_never() && peer.timer.armed()));
+              (!rx.ack_at.is_never() && peer.timer.armed() &&
+               peer.timer.deadline <= rx.ack_at + Duration::from_us(1)));
   if (rx.order == nullptr) return;
   WEFT_DCHECK(rx.order->bound.includes(rx.order->done));
   WEFT_DCHECK(!rx.order->done.first_is_in());
@@ -138,7 +147,7 @@ void check_queue_pairs(Engine& engine, uint32_t with_qp) {
     if (qp.rnr_queue == nullptr) return;
     WEFT_DCHECK((qp.rnr_queue->reservations() == 0) || qp.reserving_link.listed);
     WEFT_DCHECK(engine.rnr.expires_at <= qp.rnr_queue->next_expiry());
-    WEFT_DCHECK(qp.rnr_queue->waiting() <= RnrQueue::kMost);
+    qp.rnr_queue->check_invariants();
   });
   WEFT_DCHECK(sends == with_qp);
   engine.assemblies.for_each([&](const Assembly& a) {
@@ -175,6 +184,8 @@ void check_invariants(Engine& engine) noexcept {
     const uint32_t credit = peer.rx.credit_index;
     WEFT_DCHECK(credit == Receiver::kNoCredit ||
                 (credit < engine.credit.peers.size() && engine.credit.peers[credit] == i));
+    WEFT_DCHECK(peer.rx.credit_granted ==
+                (credit == Receiver::kNoCredit ? 0 : engine.credit.pacer.granted(credit)));
   }
   WEFT_DCHECK(flights == engine.flights_in_use);
   WEFT_DCHECK(unvalidated == engine.admission.unvalidated);

@@ -73,6 +73,7 @@ bool acknowledge(EngineState& engine, QueuePair& qp, uint64_t end, bool covers_r
   complete_local(engine, qp);
   if (qp.state == QpState::err || req.una == before) return complete;
   if (req.next < req.una) req.next = req.una;
+  WEFT_DCHECK(req.una <= req.next && req.next <= req.sent_end);
   if (req.pacer) {
     if (!req.pacer->on_acknowledged(now, req.una, qp.mtu()))
       engine.count(Count::acks_without_telemetry);

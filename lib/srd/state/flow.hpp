@@ -63,6 +63,8 @@ class Flow {
   // Bytes that a packet takes on a link, its payload included.
   static uint64_t on_wire(uint32_t payload) noexcept;
   uint64_t in_flight() const noexcept { return in_flight_; }  // on the wire
+  // Bytes of the port's window that are used: payload, and the port's overhead of each packet.
+  uint64_t in_port_window() const noexcept { return window_.in_flight; }
   uint64_t window() const noexcept;
   // Bits per second that the controller allows; 0: a window alone decides.
   double rate() const noexcept { return paced() ? controller_.rate() : 0; }

@@ -72,6 +72,18 @@ class RnrQueue {
   Instant next_expiry() const noexcept {
     return reservations() != 0 ? reservations_.front().until : Instant::never();
   }
+  // Asserts that a peer is queued once, and that reservations are ordered and need no memory.
+  void check_invariants() const noexcept {
+    if constexpr (!base::kChecksInvariants) return;
+    WEFT_DCHECK(waiting_.size() <= kMost);
+    WEFT_DCHECK(reservations_.capacity() >= reservations_.size() + waiting_.size());
+    for (auto w = waiting_.begin(); w != waiting_.end(); ++w)
+      WEFT_DCHECK(std::none_of(waiting_.begin(), w,
+                               [w](const Waiter& earlier) { return earlier.peer == w->peer; }));
+    WEFT_DCHECK(std::is_sorted(
+        reservations_.begin(), reservations_.end(),
+        [](const Reservation& a, const Reservation& b) { return a.until < b.until; }));
+  }
 
  private:
   struct Reservation {  // ordered by `until`
