@@ -79,7 +79,7 @@ void cq_descriptor(Wire wire) {
   CHECK_FALSE(readable(p.b.cq.fd(), 50));  // one arming, one wake-up
   CHECK(p.b.cq.poll(c) == 1);
 }
-WEFT_ON_EACH_PORT_AND_SRD(descriptor, "an armed queue wakes once (C-OPS-91)")
+WEFT_ON_EACH_PORT_AND_SRD(cq_descriptor, "an armed queue wakes once (C-OPS-91)")
 
 // `count` WRITEs with the ids from `first` on.
 void post_writes(const Pair& p, const Buffer& near, const Buffer& far, uint64_t first,

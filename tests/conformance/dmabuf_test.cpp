@@ -16,7 +16,7 @@
 namespace weft::test {
 namespace {
 
-constexpr size_t kPages = 16, kPage = 4096, kSize = kPages * kPage;
+constexpr size_t kPages = 16, kPage = 4096, kDmaBufSize = kPages * kPage;
 
 // Memory without an address, a look at it, and the descriptor that is registered.
 struct SharedBuffer {
@@ -25,16 +25,16 @@ struct SharedBuffer {
   std::byte* seen = nullptr;
 
   SharedBuffer() {
-    REQUIRE(ftruncate(memory, kSize) == 0);
+    REQUIRE(ftruncate(memory, kDmaBufSize) == 0);
     REQUIRE(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
     seen = static_cast<std::byte*>(
-        mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0));
+        mmap(nullptr, kDmaBufSize, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0));
     REQUIRE(seen != MAP_FAILED);
     const int maker = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
     udmabuf_create wanted{};
     wanted.memfd = static_cast<uint32_t>(memory);
     wanted.flags = UDMABUF_FLAGS_CLOEXEC;
-    wanted.size = kSize;
+    wanted.size = kDmaBufSize;
     if (maker >= 0) buffer = ioctl(maker, UDMABUF_CREATE, &wanted);
     if (maker >= 0) close(maker);
     std::printf("dma-buf: %s\n", buffer >= 0 ? "of /dev/udmabuf" : "a memfd in its place");
@@ -42,7 +42,7 @@ struct SharedBuffer {
   }
   SharedBuffer(const SharedBuffer&) = delete;
   ~SharedBuffer() {
-    munmap(seen, kSize);
+    munmap(seen, kDmaBufSize);
     close(memory);
     close(buffer);
   }
@@ -51,7 +51,7 @@ struct SharedBuffer {
 bool is_refused(const ProtectionDomain& pd) {
   if (pd.device().attributes().has_dmabuf) return false;
   const SharedBuffer shared;
-  const Error error = pd.register_dmabuf(shared.buffer, 0, kSize, Access::all).error();
+  const Error error = pd.register_dmabuf(shared.buffer, 0, kDmaBufSize, Access::all).error();
   CHECK(error.code == Code::not_supported);
   CHECK(error.message.find("DeviceAttributes::has_dmabuf") != std::string::npos);
   return true;
@@ -61,7 +61,7 @@ bool is_refused(const ProtectionDomain& pd) {
 void there_and_back(Pair& p) {
   SharedBuffer shared;
   Result<MemoryRegion> made =
-      p.b.pd.register_dmabuf(shared.buffer, kPage, kSize - kPage, Access::all);
+      p.b.pd.register_dmabuf(shared.buffer, kPage, kDmaBufSize - kPage, Access::all);
   if (!made) FAIL(made.error().message);
   close(shared.buffer);
   shared.buffer = -1;
@@ -97,7 +97,7 @@ void own_memory(Wire wire) {
   Two two(wire);
   const SharedBuffer shared;
   const MemoryRegion region =
-      *two.a.side.pd.register_dmabuf(shared.buffer, 0, kSize, Access::local_write);
+      *two.a.side.pd.register_dmabuf(shared.buffer, 0, kDmaBufSize, Access::local_write);
   fill({shared.seen, kPage}, 13);
   const Sge out = region.sge(0, kPage);
   CHECK(two.finish(two.request(Opcode::write, 1, {&out, 1}, 0)).status == Status::success);
@@ -124,10 +124,11 @@ TEST_CASE("a mapping of a dma-buf ends with its region") {
   const SharedBuffer shared;
   const size_t before = mappings();
   {
-    const MemoryRegion region = *side.pd.register_dmabuf(shared.buffer, 0, kSize, Access::all);
+    const MemoryRegion region =
+        *side.pd.register_dmabuf(shared.buffer, 0, kDmaBufSize, Access::all);
     const MemoryRegion copy = region;
     CHECK(mappings() > before);
-    CHECK(region.size() == kSize);
+    CHECK(region.size() == kDmaBufSize);
   }
   CHECK(mappings() == before);
 }
@@ -136,7 +137,7 @@ TEST_CASE("the position of a file is left where it was") {
   const Side side(device_string(Wire::udp));
   const SharedBuffer shared;
   REQUIRE(lseek(shared.memory, 7, SEEK_SET) == 7);
-  REQUIRE(side.pd.register_dmabuf(shared.memory, 0, kSize, Access::all));
+  REQUIRE(side.pd.register_dmabuf(shared.memory, 0, kDmaBufSize, Access::all));
   CHECK(lseek(shared.memory, 0, SEEK_CUR) == 7);
 }
 
@@ -149,22 +150,22 @@ TEST_CASE("what is no dma-buf, or not in it, is refused with the reason") {
     REQUIRE_FALSE(made);
     return made.error();
   };
-  CHECK(refusal(-1, 0, kSize).message.find("no open descriptor") != std::string::npos);
-  CHECK(refusal(shared.buffer, kPage, kSize).message.find("are not in a buffer of 65536 bytes") !=
-        std::string::npos);
+  CHECK(refusal(-1, 0, kDmaBufSize).message.find("no open descriptor") != std::string::npos);
+  CHECK(refusal(shared.buffer, kPage, kDmaBufSize)
+            .message.find("are not in a buffer of 65536 bytes") != std::string::npos);
   CHECK(refusal(shared.buffer, UINT64_MAX, 1).code == Code::invalid_argument);
   CHECK(refusal(shared.buffer, 0, 0).code == Code::invalid_argument);
   CHECK(refusal(shared.buffer, 1, 10).message.find("the page size") != std::string::npos);
-  CHECK(refusal(shared.buffer, 0, kSize, shared.seen).code == Code::not_supported);
+  CHECK(refusal(shared.buffer, 0, kDmaBufSize, shared.seen).code == Code::not_supported);
   int pipes[2];
   REQUIRE(pipe(pipes) == 0);
-  CHECK(refusal(pipes[0], 0, kSize).code == Code::invalid_argument);
+  CHECK(refusal(pipes[0], 0, kDmaBufSize).code == Code::invalid_argument);
   close(pipes[0]);
   close(pipes[1]);
   const std::string path = "/proc/self/fd/" + std::to_string(shared.memory);
   const int reading = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  CHECK(refusal(reading, 0, kSize).code == Code::permission_denied);
-  CHECK(side.pd.register_dmabuf(reading, 0, kSize, Access::none));
+  CHECK(refusal(reading, 0, kDmaBufSize).code == Code::permission_denied);
+  CHECK(side.pd.register_dmabuf(reading, 0, kDmaBufSize, Access::none));
   close(reading);
 }
 

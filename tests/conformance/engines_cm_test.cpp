@@ -23,7 +23,7 @@ int drop_rtus(const Device& device) {
 
 // Two devices of two engines, a client of the connection manager and a server.
 struct Connecting {
-  Node a{kTwo}, b{kTwo};
+  EngineNode a{kTwo}, b{kTwo};
   CmChannel server = *CmChannel::create(a.device), client = *CmChannel::create(b.device);
   CmId listener = *server.create_id();
 

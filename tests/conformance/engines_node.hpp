@@ -19,8 +19,8 @@ namespace weft::test {
 inline constexpr const char* kTwo = "roce+udp:lo,engines=2";
 
 // A device with a completion queue and a queue pair on each engine, and memory for all.
-struct Node {
-  explicit Node(const std::string& spec, QpType type = QpType::rc)
+struct EngineNode {
+  explicit EngineNode(const std::string& spec, QpType type = QpType::rc)
       : device(*Device::open(spec)),
         pd(*device.protection_domain()),
         memory(pd, 4096, Access::all) {
@@ -30,7 +30,7 @@ struct Node {
     }
   }
   // WRITEs 8 bytes with a queue pair to `offset` of `to`; what became of it.
-  Status write(size_t engine, const Node& to, size_t offset) const {
+  Status write(size_t engine, const EngineNode& to, size_t offset) const {
     return write(engine, to.memory.address(offset), to.memory.region.rkey());
   }
   Status write(size_t engine, uint64_t address, RKey rkey) const {

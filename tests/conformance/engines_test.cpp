@@ -44,7 +44,7 @@ TEST_CASE("engines: unsupported combinations are refused with the supported ones
 }
 
 TEST_CASE("engines: objects that do not live together are refused") {
-  const Node n(kTwo);
+  const EngineNode n(kTwo);
   refused(n.device.completion_queue({.engine = 2}), "no engine 2");
   refused(n.device.xrc_domain(2), "no engine 2");
   refused(n.pd.memory_window(WindowType::two, 2), "no engine 2");
@@ -62,13 +62,13 @@ TEST_CASE("engines: objects that do not live together are refused") {
           "one engine");
   CHECK(n.pd.shared_receive_queue({.engine = 1, .xrc_domain = xrc, .cq = n.cqs[1]}));
   CHECK(n.pd.queue_pair({.type = QpType::xrc_target, .xrc_domain = xrc}));
-  const Node one("roce+udp:lo");
+  const EngineNode one("roce+udp:lo");
   CHECK(one.device.attributes().engines == 1);
   refused(one.device.completion_queue({.engine = 1}), "engines=N");
 }
 
 TEST_CASE("engines: numbers of queues are of one engine, and of one queue") {
-  const Node n("roce+udp:lo,engines=3");
+  const EngineNode n("roce+udp:lo,engines=3");
   std::vector<uint32_t> tops, shared;
   for (uint32_t i = 0; i < 3; ++i) {
     tops.push_back(n.qps[i].number().value >> 16);
@@ -80,10 +80,10 @@ TEST_CASE("engines: numbers of queues are of one engine, and of one queue") {
 }
 
 TEST_CASE("engines: each reaches each, on the other device and on its own") {
-  const Node a(kTwo);
+  const EngineNode a(kTwo);
   for (const bool own : {false, true}) {
-    const Node other(kTwo);
-    const Node& b = own ? a : other;
+    const EngineNode other(kTwo);
+    const EngineNode& b = own ? a : other;
     for (size_t i = 0; i < 2; ++i)
       for (size_t j = 0; j < 2; ++j) {
         // Fresh queue pairs on the engines i and j.
@@ -106,7 +106,7 @@ TEST_CASE("engines: each reaches each, on the other device and on its own") {
 }
 
 TEST_CASE("engines: a region is good on all of them until it goes") {
-  const Node a(kTwo), b(kTwo);
+  const EngineNode a(kTwo), b(kTwo);
   for (size_t i = 0; i < 2; ++i) connect(a.qps[i], b.qps[i]);
   auto far = std::make_unique<Buffer>(b.pd, 64, Access::all);
   const uint64_t address = far->address();
@@ -117,7 +117,7 @@ TEST_CASE("engines: a region is good on all of them until it goes") {
 }
 
 TEST_CASE("engines: no peer takes a region's rights away on one of them") {
-  const Node a(kTwo), b(kTwo);
+  const EngineNode a(kTwo), b(kTwo);
   CHECK_FALSE(b.device.attributes().invalidates_regions);
   for (size_t i = 0; i < 2; ++i) connect(a.qps[i], b.qps[i]);
   const Sge out = a.memory.sge(0, 8), in = b.memory.sge(64, 8);
@@ -132,7 +132,7 @@ TEST_CASE("engines: no peer takes a region's rights away on one of them") {
 }
 
 TEST_CASE("engines: events of each come to the device, once") {
-  const Node a(kTwo), b(kTwo);
+  const EngineNode a(kTwo), b(kTwo);
   for (size_t i = 0; i < 2; ++i) connect(a.qps[i], b.qps[i]);
   for (size_t i = 0; i < 2; ++i) {
     const Sge local = a.memory.sge(0, 8);
@@ -178,7 +178,7 @@ void mislead(const Device& device) {
 }
 
 TEST_CASE("engines: what comes to the wrong one is handed over") {
-  const Node a(kTwo), b(kTwo);
+  const EngineNode a(kTwo), b(kTwo);
   for (size_t i = 0; i < 2; ++i) connect(a.qps[i], b.qps[i]);
   mislead(b.device);
   for (uint64_t round = 0; round < 20; ++round)
@@ -195,7 +195,7 @@ TEST_CASE("engines: each writes a capture of its own") {
   const std::string file = std::filesystem::temp_directory_path() /
                            ("weft-engines-" + std::to_string(getpid()) + ".pcap");
   {
-    const Node n(std::string(kTwo) + ",pcap=" + file);
+    const EngineNode n(std::string(kTwo) + ",pcap=" + file);
     connect(n.qps[0], n.qps[1]);
     CHECK(n.write(0, n, 8) == Status::success);
     CHECK(n.counter("tx_acks") >= 1);  // counters are those of all: engine 1 sent it
@@ -209,7 +209,7 @@ TEST_CASE("engines: each writes a capture of its own") {
 // Two DPDK devices of two queues each that bring what queue k sends to queue k: of queue pairs that
 // are connected crosswise every packet crosses to the other engine.
 void cross(const std::string& one, const std::string& other) {
-  const Node a(one), b(other);
+  const EngineNode a(one), b(other);
   for (size_t i = 0; i < 2; ++i) connect(a.qps[i], b.qps[1 - i]);
   for (uint64_t round = 0; round < 20; ++round)
     for (size_t i = 0; i < 2; ++i) {
@@ -218,7 +218,7 @@ void cross(const std::string& one, const std::string& other) {
       CHECK(b.memory.word(64) == a.memory.word(0));
       REQUIRE(b.write(i, a, 128) == Status::success);
     }
-  for (const Node* const node : {&a, &b}) {
+  for (const EngineNode* const node : {&a, &b}) {
     CHECK(node->counter("dpdk_handed_over") >= 80);
     CHECK(node->counter("dpdk_handed_drops") == 0);
   }
@@ -249,7 +249,7 @@ TEST_CASE("engines: a queue of a vhost and of its virtio_user each @dpdk") {
 // A thread for each engine, with its own queues, while others register memory and look.
 TEST_CASE("engines: a thread on each, and others beside them (C-EVT-112)") {
   constexpr uint32_t kEngines = 3;
-  const Node a("roce+udp:lo,engines=3"), b("roce+udp:lo,engines=3");
+  const EngineNode a("roce+udp:lo,engines=3"), b("roce+udp:lo,engines=3");
   for (size_t i = 0; i < kEngines; ++i) connect(a.qps[i], b.qps[i]);
   std::atomic<uint32_t> running{kEngines}, wrong{0};
   const Deadline deadline(Duration::from_s(60));
@@ -295,8 +295,8 @@ TEST_CASE("engines: a thread on each, and others beside them (C-EVT-112)") {
 }
 
 TEST_CASE("engines: srd names peers of each") {
-  const Node a("srd+udp:lo,engines=2", QpType::srd), b("srd+udp:lo,engines=2", QpType::srd);
-  for (const Node* const node : {&a, &b})
+  const EngineNode a("srd+udp:lo,engines=2", QpType::srd), b("srd+udp:lo,engines=2", QpType::srd);
+  for (const EngineNode* const node : {&a, &b})
     for (const QueuePair& qp : node->qps)
       for (const QpState state : {QpState::init, QpState::rtr, QpState::rts})
         REQUIRE(qp.modify({.state = state}));

@@ -57,7 +57,8 @@ void ibverbs_device_down_and_up(Wire wire) {
     CHECK(Device::open(spec));
   }
 }
-WEFT_ON_IBVERBS(down_and_up, "a port that goes down and up raises events, and connections continue")
+WEFT_ON_IBVERBS(ibverbs_device_down_and_up,
+                "a port that goes down and up raises events, and connections continue")
 
 // Any address of the port counts, not only the device's own.
 void address_comes(Wire wire) {

@@ -160,8 +160,10 @@ void multicast_refusals(Wire wire) {
   CHECK(qp.attach_multicast({{0xFF, 0x15, 1}}).error().code == Code::invalid_argument);
   CHECK(qp.detach_multicast(p.group).error().code == Code::not_found);
 }
-WEFT_ON_WIRE(refusals, "multicast: what is no group, or no datagram queue pair, is refused", udp)
-WEFT_ON_IBVERBS(refusals, "multicast: what is no group, or no datagram queue pair, is refused")
+WEFT_ON_WIRE(multicast_refusals,
+             "multicast: what is no group, or no datagram queue pair, is refused", udp)
+WEFT_ON_IBVERBS(multicast_refusals,
+                "multicast: what is no group, or no datagram queue pair, is refused")
 
 TEST_CASE("multicast: a port that has none says which do") {
   const Node node(device_string(Wire::shm), QpType::ud);

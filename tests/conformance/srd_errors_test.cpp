@@ -110,7 +110,7 @@ void srd_errors_local_errors(Wire wire) {
   require_error(t, t.request(Opcode::read, 2, {&local, 1}, 0), Status::local_protection_error);
   CHECK(t.finish(t.request(Opcode::write, 5, {&local, 1}, 0)).status == Status::success);
 }
-WEFT_ON_SRD_PORTS(local_errors, "SRD: a wrong local key fails at its own request")
+WEFT_ON_SRD_PORTS(srd_errors_local_errors, "SRD: a wrong local key fails at its own request")
 
 void receives(Wire wire) {
   Two t(wire);
@@ -170,7 +170,8 @@ void srd_errors_exactly_once(Wire wire) {
   for (int i = 0; i < 1000; ++i) t.a.side.poll();
   CHECK(t.a.side.got.empty());
 }
-WEFT_ON_SRD_WIRES(exactly_once, "SRD: every request completes exactly once, with its own status")
+WEFT_ON_SRD_WIRES(srd_errors_exactly_once,
+                  "SRD: every request completes exactly once, with its own status")
 
 // What becomes of requests to a peer that has gone.
 std::set<Status> ask_who_is_gone(Wire wire) {
@@ -200,7 +201,8 @@ void srd_errors_peer_gone(Wire wire) {
     ends = ask_who_is_gone(wire);
   CHECK(ends == std::set{Status::retry_exceeded});
 }
-WEFT_ON_SRD_PORTS(peer_gone, "SRD: requests to a silent peer end, the queue pair goes on")
+WEFT_ON_SRD_PORTS(srd_errors_peer_gone,
+                  "SRD: requests to a silent peer end, the queue pair goes on")
 
 void refused_at_post(Wire wire) {
   Two t(wire);

@@ -159,7 +159,7 @@ void srd_sleeping_target(Wire wire) {
   CHECK(c.status == Status::success);
   CHECK(equal(t.a.memory.bytes(0, 100'000), t.b.memory.bytes(0, 100'000)));
 }
-WEFT_ON_SRD_WIRES(sleeping_target, "SRD: a WRITE lands though the target sleeps")
+WEFT_ON_SRD_WIRES(srd_sleeping_target, "SRD: a WRITE lands though the target sleeps")
 
 // Delayed acknowledgements do not delay a sender, even one message at a time.
 void seldom_acknowledged(Wire wire) {

@@ -242,7 +242,8 @@ void window_other_domain(Wire wire) {
     CHECK(w.p.next(w.p.b).status == Status::mw_bind_error);
   }
 }
-WEFT_ON_OUR_PORTS(other_domain, "window, region and queue pair are of one domain (threat:A05)")
+WEFT_ON_OUR_PORTS(window_other_domain,
+                  "window, region and queue pair are of one domain (threat:A05)")
 
 void region_goes(Wire wire) {
   for (const WindowType type : kTypes) {

@@ -199,7 +199,8 @@ void xrc_refusals(Wire wire) {
   CHECK(saw_event(w.b.device, EventType::qp_access_error));
   CHECK(w.targets[0].state() == QpState::err);
 }
-WEFT_ON_EACH_PORT(refusals, "XRC: a number that the domain has not ends the connection (C-NAK-43)")
+WEFT_ON_EACH_PORT(xrc_refusals,
+                  "XRC: a number that the domain has not ends the connection (C-NAK-43)")
 
 void made_of(Wire wire) {
   const std::string spec = device_string(wire);
