@@ -2,6 +2,7 @@
 // Priorities of lanes: calls of less urgent classes yield while an urgent one advances, for a
 // limited time. Two ranks in one thread, which alternates between them in virtual time, a
 // microsecond each.
+// program: own
 #include <deque>
 
 #include "lib/base/virtual_process.hpp"

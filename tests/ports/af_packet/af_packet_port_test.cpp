@@ -2,6 +2,7 @@
 // The af_packet port on a veth pair in a namespace: what it writes is what the other end reads,
 // trains that arrive uncut are cut as a device would have, and what it cannot open it explains.
 // Whole protocols over it: tests/interop.
+// program: own
 #include "providers/port/af_packet/af_packet_port.hpp"
 
 #include <arpa/inet.h>

@@ -4,6 +4,7 @@
 // itself and to its groups come back, neighbours are found, followed and given up. What only one of
 // them has: af_packet_port_test.cpp, af_xdp_port_test.cpp and the dpdk tests beside this one.
 // ctest: serial
+// program: own
 #include <filesystem>
 
 #include "providers/software/ports.hpp"
