@@ -199,10 +199,10 @@ class Programs(unittest.TestCase):
                             (("-c", "SRD", "-d", "roce+udp:lo"), "RC, UC, UD and XRC"),
                             (("-c", "RC", "-d", "srd+udp:lo"), "has SRD queue pairs"),
                             (("--paths", "4", "-d", "roce+udp:lo"), "srd devices"),
-                            (("--paths", "4", "-d", "srd+udp:lo,paths=8"), "say it once"),
+                            (("--paths", "4", "-d", "srd+udp:lo,paths=8"), "leave one out"),
                             (("--paths-report", "-d", "roce+udp:lo"), "srd devices"),
                             (("--paths", "300", "-c", "SRD"), "--paths"),
-                            (("-Q", "10", "-c", "SRD"), "says nothing"),
+                            (("-Q", "10", "-c", "SRD"), "its own completion"),
                             (("-n", "100", "-D", "1"), "exclude")):
             done = subprocess.run([str(BIN / "weft_write_bw"), *words], capture_output=True,
                                   text=True, timeout=LIMIT, check=False)
@@ -222,8 +222,8 @@ class Programs(unittest.TestCase):
         _, client_err = client.communicate(timeout=LIMIT)
         _, server_err = server.communicate(timeout=LIMIT)
         self.assertEqual((client.returncode, server.returncode), (1, 1))
-        self.assertIn("sizes is [128] here, [64] there", client_err)
-        self.assertIn("sizes is [64] here, [128] there", server_err)
+        self.assertIn("sizes is [128] on this side, [64] on the peer", client_err)
+        self.assertIn("sizes is [64] on this side, [128] on the peer", server_err)
 
     def end_by(self, number, victim, survivor_codes, program="weft_write_bw",
                device="roce+udp:lo"):
