@@ -190,7 +190,7 @@ class Made(unittest.TestCase):
             self.assertEqual((code, "cannot read" in err), (2, True))
             file.write_text(json.dumps(made_dumps()[0]), encoding="utf-8")
             code, _, err = run("merge", file, file)
-            self.assertEqual((code, "another dump of rank 0" in err), (2, True))
+            self.assertEqual((code, "a second dump of rank 0" in err), (2, True))
 
 
 class Real(unittest.TestCase):

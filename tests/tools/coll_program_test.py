@@ -250,7 +250,7 @@ class Coll(unittest.TestCase):
                             (("all_reduce", "--type", "f32"), "bf16"),
                             (("reduce", "--op", "add"), "sum"), (("reduce", "-b", "1X"), "64K"),
                             (("exchange",), "sendrecv, permute, barrier"),
-                            (("permute", "--algorithm", "ring"), "has no choice of algorithms"),
+                            (("permute", "--algorithm", "ring"), "has a single algorithm"),
                             (("explain", "barrier"), "barrier has no schedules to explain"),
                             *((("sim", operation, "--topology", "trn2-torus-4x4"),
                                f"sim has no bound for {operation}: it has all_gather")
