@@ -82,9 +82,9 @@ class Conformance(InGuest):
         said = self.succeed(f"export WEFT_TEST_DEVICE={DEVICE} WEFT_TEST_INTERFACE=weft0",
                             NOTHING_LEFT, f"{cases(name, selection)} && nothing_left",
                             limit_s=300)
-        cases = re.search(r"in (\d+) test case", said)
-        self.assertTrue(cases, said)
-        print(f"{name}: {cases.group(1)} cases")
+        count = re.search(r"in (\d+) test case", said)
+        self.assertTrue(count, said)
+        print(f"{name}: {count.group(1)} cases")
 
     def test_api_connect(self):
         self.run_program("api_connect_test")
