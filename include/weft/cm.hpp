@@ -93,7 +93,8 @@ struct CmParameters {
 
 // Reasons of CmEventType::rejected that programs may want to handle (IBTA 12.6.7.2).
 // No listener on the port (invalid service ID).
-inline constexpr uint16_t kCmNobodyListens = 8;
+inline constexpr uint16_t kCmNoListener = 8;
+inline constexpr uint16_t kCmNobodyListens = kCmNoListener;  // the former name
 // The peer had a stale connection of this queue pair number: connect again.
 inline constexpr uint16_t kCmStale = 10;
 // The peer's program called reject().

@@ -180,7 +180,7 @@ Result<Socket> accept_by(const Socket& listener, Instant deadline) {
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
       return socket_error(errno, "cannot accept a connection");
   }
-  return socket_error(ETIMEDOUT, "nobody has connected in time");
+  return socket_error(ETIMEDOUT, "no peer connected in time");
 }
 
 }  // namespace weft::base

@@ -15,7 +15,7 @@ using base::guarded;
 std::string verbs::describe_rejection(uint16_t reason) {
   constexpr uint16_t kNoResources = 3, kTimeout = 4;
   switch (reason) {
-    case kCmNobodyListens:
+    case kCmNoListener:
       return "no listener on that port: start the server first, check address and port";
     case kCmStale:
       return "the peer still has a connection of this queue pair number from before a restart; it "

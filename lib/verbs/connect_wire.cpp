@@ -63,7 +63,7 @@ Result<size_t> check_header(const MessageHeader& header) {
   if (header.magic != kConnectMagic) return bad("the other end is no weft connection (magic)");
   if (header.version != kConnectVersion)
     return Error{Code::not_supported,
-                 "the peer speaks version " + std::to_string(uint16_t{header.version}) +
+                 "the peer uses version " + std::to_string(uint16_t{header.version}) +
                      " of the connection protocol, this side " + std::to_string(kConnectVersion)};
   const size_t length = uint32_t{header.length};
   bool fits = header.zero == 0;

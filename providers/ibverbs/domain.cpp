@@ -104,7 +104,7 @@ Result<std::shared_ptr<verbs::Srq>> Domain::create_srq(const SharedReceiveQueueO
   if (context_.forked()) return Error{Code::permission_denied, kForked};
   if (context_.srd() != nullptr)
     return Error{Code::not_supported,
-                 "SRD has no shared receive queues: one queue pair hears all peers"};
+                 "SRD has no shared receive queues: one queue pair receives from all peers"};
   return Srq::create(shared_from_this(), options);
 }
 

@@ -109,7 +109,7 @@ Result<std::shared_ptr<verbs::Cq>> Context::create_cq(const Device& device,
 Result<std::shared_ptr<verbs::Xrc>> Context::create_xrc(const Device& device, uint32_t) {
   if (forked()) return Error{Code::permission_denied, kForked};
   if (srd_ != nullptr)
-    return Error{Code::not_supported, "SRD has no XRC: one queue pair hears all peers"};
+    return Error{Code::not_supported, "SRD has no XRC: one queue pair receives from all peers"};
   return Xrc::create(device, *this);
 }
 

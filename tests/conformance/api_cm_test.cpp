@@ -148,7 +148,7 @@ void refusals(Wire wire) {
   }
   must(asked);
   CmEvent event = p.client.expect(CmEventType::rejected);
-  CHECK(event.reason == kCmNobodyListens);
+  CHECK(event.reason == kCmNoListener);
   CHECK(event.error->message.find("no listener") != std::string::npos);
 
   const CmId id = p.client.way_to(p.server, p.listener.port());
@@ -176,7 +176,7 @@ void refusals(Wire wire) {
   p.listener = {};
   const CmId late = p.client.way_to(p.server, port);
   REQUIRE(late.connect(p.client.queue_pair()));
-  CHECK(p.client.expect(CmEventType::rejected).reason == kCmNobodyListens);
+  CHECK(p.client.expect(CmEventType::rejected).reason == kCmNoListener);
   CHECK(p.server.channel.create_id()->listen(port));
 }
 WEFT_ON_EACH_PORT(refusals,
@@ -244,7 +244,7 @@ void no_service(Wire wire) {
   const CmId unserved = p.client.way_to(p.server, p.listener.port(), CmService::datagrams);
   REQUIRE(unserved.find_service());
   CmEvent event = p.client.expect(CmEventType::rejected);
-  CHECK(event.reason == kCmNobodyListens);
+  CHECK(event.reason == kCmNoListener);
   const CmId service = *p.server.channel.create_id(CmService::datagrams);
   REQUIRE(service.listen(0));
   const CmId id = p.client.way_to(p.server, service.port(), CmService::datagrams);

@@ -125,7 +125,7 @@ TEST_CASE("calls that SRD lacks are refused with a remedy") {
     CHECK(error.message.find(text) != std::string::npos);
   };
   says(end.pd.queue_pair({.send_cq = end.cq, .recv_cq = end.cq}).error(), "QpType::srd");
-  says(end.pd.shared_receive_queue({}).error(), "one queue pair hears all peers");
+  says(end.pd.shared_receive_queue({}).error(), "one queue pair receives from all peers");
   says(end.pd.memory_window(WindowType::one).error(), "no memory windows");
   says(end.pd.register_dmabuf(0, 0, 4096, Access::local_write).error(), "has_dmabuf");
   says(end.device.xrc_domain().error(), "no XRC");

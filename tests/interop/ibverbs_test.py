@@ -296,7 +296,7 @@ class Messages(InGuest):
         self.assertIn('no RDMA device is called "mlx5_0"; this machine has rxe0', said)
 
     def test_srd_of_what_is_no_efa(self):
-        self.assertIn("rxe0 is not an EFA, which alone speaks SRD",
+        self.assertIn("rxe0 is not an EFA, the only device with SRD",
                       self.refusal(device=f"{DEVICE},srd"))
 
     def test_no_libefa(self):

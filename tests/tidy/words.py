@@ -10,10 +10,8 @@ FOREIGN_FILES = re.compile(r"^(/|https?:|build/|sys/|net/|linux/|infiniband/|rdm
                            r"|usr/)")
 REFERENCE = re.compile(
     r"(?<![\w/.<\"-])((?:[\w-]+/)*[\w-]+\.(?:cpp|hpp|py|md|cmake|pml|lua|sh|toml))(?![\w/])")
-# Counters, fields and messages that users read, and filter or match by, keep their words.
-PUBLIC_NAMES = re.compile(r'"(cm_)?strangers?"|"srd\.(flags\.)?wish"'
-                          r"|nobody has (set|connected)|one queue pair hears all peers"
-                          r"|alone speaks SRD|the peer speaks version")
+# Counters and Wireshark fields that users filter by keep their names.
+PUBLIC_NAMES = re.compile(r'"(cm_)?strangers?"|"srd\.(flags\.)?wish"')
 PLACEHOLDER = re.compile(r"NAME|FOLDER|FILE|KIND|[*{}$]|(^|/)[A-Z]\.")
 
 

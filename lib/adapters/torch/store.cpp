@@ -39,7 +39,7 @@ Result<std::string> TorchStore::get(std::string_view key, Duration limit) {
       if (closing_) return Error{Code::disconnected, "the process group is destroyed"};
       if (steady_clock::now() > deadline)
         return Error{Code::timed_out,
-                     "nobody has set '" + name + "' in time: are all processes started?"};
+                     "key '" + name + "' was not set in time: are all processes started?"};
       std::this_thread::sleep_for(pause);
       pause = std::min(2 * pause, kLongestPause);
     }

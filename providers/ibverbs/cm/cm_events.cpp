@@ -14,7 +14,7 @@ namespace {
 
 // SIDR says it with a status of its own (IBTA 12.11.1), of which programs look at two.
 uint16_t reason_of_status(int status) {
-  if (status == 1) return kCmNobodyListens;
+  if (status == 1) return kCmNoListener;
   return status == 2 ? kCmConsumer : 0;
 }
 
@@ -179,7 +179,7 @@ std::optional<CmEvent> CmId::on_event(const ReceivedEvent& received) {
       return unreachable(received, to_string(facts_.peer) + " does not answer");
     case RDMA_CM_EVENT_REJECTED:
       return refused(received.status >= 0               ? static_cast<uint16_t>(received.status)
-                     : received.status == -ECONNREFUSED ? kCmNobodyListens
+                     : received.status == -ECONNREFUSED ? kCmNoListener
                                                         : kCmConsumer,
                      received);
     case RDMA_CM_EVENT_CONNECT_ERROR: {

@@ -181,7 +181,7 @@ Result<void> CmId::connect(const QueuePair& qp, const CmParameters& wanted) {
   if (error != 0) {
     if (error == ECONNREFUSED)
       return Error{Code::disconnected,
-                   to_string(facts_.peer) + ": " + verbs::describe_rejection(kCmNobodyListens)};
+                   to_string(facts_.peer) + ": " + verbs::describe_rejection(kCmNoListener)};
     return error_of(error, "cannot ask " + to_string(facts_.peer) + " for a connection");
   }
   facts_.path_mtu = mtu;

@@ -67,7 +67,7 @@ Result<efadv_device_attr> query_efa(const EfaLibrary& efa, ibv_context& context)
   if (const int error = efa.query_device(&context, &said, sizeof said); error != 0)
     return Error{Code::not_supported,
                  std::string(context.device->name) +
-                     " is not an EFA, which alone speaks SRD: leave `srd` out of the device "
+                     " is not an EFA, the only device with SRD: leave `srd` out of the device "
                      "string; weft's own SRD runs over any network: srd+udp:INTERFACE"};
   return said;
 }

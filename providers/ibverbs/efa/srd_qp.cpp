@@ -42,7 +42,7 @@ Result<void> check(const QueuePairOptions& o, const DeviceAttributes& device) {
                  "leave it empty"};
   if (o.shared_receive_queue)
     return Error{Code::not_supported,
-                 "SRD has no shared receive queues: one queue pair hears all peers"};
+                 "SRD has no shared receive queues: one queue pair receives from all peers"};
   return {};
 }
 
