@@ -7,16 +7,12 @@
 #include <thread>
 
 #include "tests/conformance/fixture.hpp"
+#include "tests/conformance/steps.hpp"
 
 namespace weft {
 namespace {
 
 using namespace test;
-
-bool readable(int fd, int wait_ms) {
-  pollfd wanted{fd, POLLIN, 0};
-  return ::poll(&wanted, 1, wait_ms) == 1;
-}
 
 // Answers each SEND with a SEND, sleeping in wait(). Ends when `rounds` are done or one fails.
 void echo(const Side& side, const QueuePair& qp, const Buffer& buffer, uint64_t rounds, bool starts,
@@ -81,27 +77,6 @@ void cq_descriptor(Wire wire) {
 }
 WEFT_ON_EACH_PORT_AND_SRD(cq_descriptor, "an armed queue wakes once (C-OPS-91)")
 
-// `count` WRITEs with the ids from `first` on.
-void post_writes(const Pair& p, const Buffer& near, const Buffer& far, uint64_t first,
-                 uint64_t count) {
-  const Sge out = near.sge(0, 8);
-  for (uint64_t id = first; id < first + count; ++id)
-    REQUIRE(p.qa.post_send({.id = id,
-                            .opcode = Opcode::write,
-                            .sges = {&out, 1},
-                            .remote_address = far.address(),
-                            .rkey = far.region.rkey()}));
-}
-
-void reap(const CompletionQueue& cq, uint64_t first, uint64_t count) {
-  for (uint64_t id = first; id < first + count; ++id) {
-    Completion c;
-    REQUIRE(cq.wait({&c, 1}, Duration::from_s(10)) == 1);
-    CHECK(c.id == id);
-    CHECK(c.status == Status::success);
-  }
-}
-
 // resize() keeps completions, in order, in a larger and in a smaller ring.
 void resized(Wire wire) {
   Pair p(wire);
@@ -112,13 +87,13 @@ void resized(Wire wire) {
   CHECK(p.a.cq.capacity() == before);
   for (uint32_t round = 0; round < 10; ++round) {
     post_writes(p, near, far, 100 * round, 13);
-    reap(p.a.cq, 100 * round, 7);
+    require_completions(p.a.cq, 100 * round, 7);
     const uint32_t capacity = round % 2 == 0 ? 300 : 16;
     const Result<void> done = p.a.cq.resize(capacity);
     if (wire == Wire::ibverbs && !done && done.error().code == Code::not_supported) return;
     REQUIRE(done);
     CHECK(p.a.cq.capacity() >= capacity);
-    reap(p.a.cq, 100 * round + 7, 6);
+    require_completions(p.a.cq, 100 * round + 7, 6);
   }
 }
 WEFT_ON_EACH_PORT(resized, "a queue is resized with its completions (C-OPS-91)")

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "tests/conformance/fixture.hpp"
+#include "tests/conformance/steps.hpp"
 
 namespace weft {
 namespace {
@@ -21,16 +22,12 @@ struct Footprint {
   size_t descriptors = 0, threads = 0;
 };
 
-size_t entries(const char* what) {
-  const std::filesystem::path path = std::filesystem::path("/proc/self") / what;
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
-}
-
 Footprint footprint() {
   const struct mallinfo2 m = mallinfo2();
   size_t total = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> total >> resident;
-  return {m.uordblks + m.hblkhd, resident * 4096, entries("fd"), entries("task")};
+  return {m.uordblks + m.hblkhd, resident * 4096, entries_of_process("fd"),
+          entries_of_process("task")};
 }
 
 // What outlives the cycles: devices and memory. What hangs on it does not.

@@ -3,19 +3,12 @@
 #include <string>
 
 #include "tests/conformance/fixture.hpp"
+#include "tests/conformance/steps.hpp"
 
 namespace weft {
 namespace {
 
 using namespace test;
-
-void require_success(const Completion& c, uint64_t id, WorkType type, uint32_t bytes) {
-  INFO("status " << name(c.status));
-  REQUIRE(c.status == Status::success);
-  REQUIRE(c.id == id);
-  REQUIRE(c.type == type);
-  REQUIRE(c.byte_count == bytes);
-}
 
 void effects(Wire wire) {
   Pair p(wire, {.walk = {.psn_a = {0xFFFFFC}}});

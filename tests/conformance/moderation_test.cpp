@@ -3,37 +3,12 @@
 #include <poll.h>
 
 #include "tests/conformance/fixture.hpp"
+#include "tests/conformance/steps.hpp"
 
 namespace weft {
 namespace {
 
 using namespace test;
-
-bool moderation_readable(int fd, int wait_ms) {
-  pollfd wanted{fd, POLLIN, 0};
-  return ::poll(&wanted, 1, wait_ms) == 1;
-}
-
-// `count` WRITEs with the ids from `first` on.
-void moderation_post_writes(const Pair& p, const Buffer& near, const Buffer& far, uint64_t first,
-                            uint64_t count) {
-  const Sge out = near.sge(0, 8);
-  for (uint64_t id = first; id < first + count; ++id)
-    REQUIRE(p.qa.post_send({.id = id,
-                            .opcode = Opcode::write,
-                            .sges = {&out, 1},
-                            .remote_address = far.address(),
-                            .rkey = far.region.rkey()}));
-}
-
-void moderation_reap(const CompletionQueue& cq, uint64_t first, uint64_t count) {
-  for (uint64_t id = first; id < first + count; ++id) {
-    Completion c;
-    REQUIRE(cq.wait({&c, 1}, Duration::from_s(10)) == 1);
-    CHECK(c.id == id);
-    CHECK(c.status == Status::success);
-  }
-}
 
 // Without wait(), which would arm the queue.
 void poll_one(const CompletionQueue& cq, uint64_t id) {
@@ -60,15 +35,15 @@ void woken_at_count(Wire wire) {
   for (uint64_t round = 0; round < 20; ++round) {
     p.a.cq.arm();
     CHECK(p.a.cq.poll({&c, 1}) == 0);
-    moderation_post_writes(p, near, far, 10 * round, 3);
-    early += moderation_readable(p.a.cq.fd(), 5) ? 1 : 0;  // unless the machine stalls for 60 ms
-    moderation_post_writes(p, near, far, 10 * round + 3, 1);
-    CHECK(moderation_readable(p.a.cq.fd(), 10'000));
+    post_writes(p, near, far, 10 * round, 3);
+    early += readable(p.a.cq.fd(), 5) ? 1 : 0;  // unless the machine stalls for 60 ms
+    post_writes(p, near, far, 10 * round + 3, 1);
+    CHECK(readable(p.a.cq.fd(), 10'000));
     p.a.cq.acknowledge();
     for (uint64_t i = 0; i < 4; ++i) poll_one(p.a.cq, 10 * round + i);
   }
   CHECK(early < 10);
-  moderation_post_writes(p, near, far, 1000, 1);  // armed or not, a poll finds it
+  post_writes(p, near, far, 1000, 1);  // armed or not, a poll finds it
   poll_one(p.a.cq, 1000);
 }
 WEFT_ON_EACH_PORT_AND_SRD(woken_at_count, "a moderated queue wakes at its count (C-OPS-91)")
@@ -81,21 +56,21 @@ void woken_at_period(Wire wire) {
   REQUIRE(p.a.cq.moderate({1000, Duration::from_ms(20)}));
   p.a.cq.arm();
   const int64_t begin = clock_ns();
-  moderation_post_writes(p, near, far, 0, 3);
-  REQUIRE(moderation_readable(p.a.cq.fd(), 10'000));
+  post_writes(p, near, far, 0, 3);
+  REQUIRE(readable(p.a.cq.fd(), 10'000));
   CHECK(clock_ns() - begin >= 19'000'000);
   p.a.cq.acknowledge();
-  moderation_reap(p.a.cq, 0, 3);
-  moderation_post_writes(p, near, far, 3, 1);  // wait() sleeps no longer than that either
-  moderation_reap(p.a.cq, 3, 1);
+  require_completions(p.a.cq, 0, 3);
+  post_writes(p, near, far, 3, 1);  // wait() sleeps no longer than that either
+  require_completions(p.a.cq, 3, 1);
   REQUIRE(p.a.cq.moderate({1000, Duration::from_us(65'535)}));
   for (uint64_t i = 0; i < 2; ++i) {
     p.a.cq.arm();
-    moderation_post_writes(p, near, far, 4 + i, 1);
+    post_writes(p, near, far, 4 + i, 1);
     if (i == 1) REQUIRE(p.a.cq.moderate({}));
-    CHECK(moderation_readable(p.a.cq.fd(), 10'000));
+    CHECK(readable(p.a.cq.fd(), 10'000));
     p.a.cq.acknowledge();
-    moderation_reap(p.a.cq, 4 + i, 1);
+    require_completions(p.a.cq, 4 + i, 1);
   }
 }
 WEFT_ON_OUR_PORTS(woken_at_period, "a moderated queue wakes when its period is over (C-OPS-91)")
@@ -109,16 +84,16 @@ void moderated_solicited(Wire wire) {
   REQUIRE(p.b.cq.moderate({2, Duration::from_us(65'535)}));
   p.b.cq.arm(Notify::solicited);
   for (int i = 0; i < 4; ++i) REQUIRE(p.qa.post_send({.id = 2, .sges = {&out, 1}}));
-  CHECK_FALSE(moderation_readable(p.b.cq.fd(), 200));  // no period runs for what is not solicited
+  CHECK_FALSE(readable(p.b.cq.fd(), 200));  // no period runs for what is not solicited
   const SendFlags wake = SendFlags::signaled | SendFlags::solicited;
   for (int i = 0; i < 2; ++i) REQUIRE(p.qa.post_send({.id = 3, .flags = wake, .sges = {&out, 1}}));
-  CHECK(moderation_readable(p.b.cq.fd(), 10'000));
+  CHECK(readable(p.b.cq.fd(), 10'000));
   p.b.cq.acknowledge();
   Completion c[8];
   CHECK(p.b.cq.poll(c) == 6);
   p.b.cq.arm(Notify::solicited);
   REQUIRE(p.qb.modify({.state = QpState::err}));  // two receives are flushed
-  CHECK(moderation_readable(p.b.cq.fd(), 10'000));
+  CHECK(readable(p.b.cq.fd(), 10'000));
   CHECK(p.b.cq.poll(c) == 2);
 }
 WEFT_ON_OUR_PORTS(moderated_solicited, "moderation counts what would wake (C-OPS-90)")
@@ -178,7 +153,7 @@ void timestamps(Wire wire) {
   CHECK(c.status == Status::flushed);
   CHECK(at >= before);
   CHECK(timed.poll({&c, 1}, {}) == 0);
-  moderation_post_writes(p, near, far, 7, 1);
+  post_writes(p, near, far, 7, 1);
   const Deadline deadline;
   while (p.a.cq.poll({&c, 1}, {&at, 1}) == 0 && !deadline.passed()) {
   }

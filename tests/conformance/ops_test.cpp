@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tests/conformance/fixture.hpp"
+#include "tests/conformance/steps.hpp"
 
 namespace weft {
 namespace {
@@ -28,14 +29,6 @@ SendRequest read_request(const Sge& to, const Buffer& from, size_t offset, uint6
   return request;
 }
 
-void ops_require_success(const Completion& c, uint64_t id, WorkType type, uint32_t bytes) {
-  INFO("status " << name(c.status));
-  REQUIRE(c.status == Status::success);
-  REQUIRE(c.id == id);
-  REQUIRE(c.type == type);
-  REQUIRE(c.byte_count == bytes);
-}
-
 bool by_id(const Completion& x, const Completion& y) { return x.id < y.id; }
 
 // Sends sizes around the MTU in all three ways.
@@ -52,17 +45,17 @@ void transfer_sizes(Pair& p, const Buffer& near, const Buffer& far, uint32_t mtu
     fill(near.bytes(), seed + size);
     const Sge out = near.sge(from, size), in = far.sge(to, size);
     REQUIRE(p.qa.post_send(write_request(out, far, to, 1)));
-    ops_require_success(p.next(p.a), 1, WorkType::write, static_cast<uint32_t>(size));
+    require_success(p.next(p.a), 1, WorkType::write, static_cast<uint32_t>(size));
     REQUIRE(equal(near.bytes(from, size), far.bytes(to, size)));
     std::memset(near.at(), 0, near.size());
     REQUIRE(p.qa.post_send(read_request(out, far, to, 2)));
-    ops_require_success(p.next(p.a), 2, WorkType::read, static_cast<uint32_t>(size));
+    require_success(p.next(p.a), 2, WorkType::read, static_cast<uint32_t>(size));
     REQUIRE(equal(near.bytes(from, size), far.bytes(to, size)));
     fill(near.bytes(), seed - size);
     REQUIRE(p.qb.post_recv({.id = 4, .sges = {&in, 1}}));
     REQUIRE(p.qa.post_send({.id = 3, .sges = {&out, 1}}));
-    ops_require_success(p.next(p.b), 4, WorkType::recv, static_cast<uint32_t>(size));
-    ops_require_success(p.next(p.a), 3, WorkType::send, static_cast<uint32_t>(size));
+    require_success(p.next(p.b), 4, WorkType::recv, static_cast<uint32_t>(size));
+    require_success(p.next(p.a), 3, WorkType::send, static_cast<uint32_t>(size));
     REQUIRE(equal(near.bytes(from, size), far.bytes(to, size)));
   }
 }
@@ -91,16 +84,16 @@ void large(Wire wire) {
   const Sge out = near.sge(0, size), in = back.sge(0, size);
   const SendRequest requests[] = {write_request(out, far, 0, 1), read_request(in, far, 0, 2)};
   REQUIRE(p.qa.post_send(requests));
-  ops_require_success(p.next(p.a), 1, WorkType::write, size);
-  ops_require_success(p.next(p.a), 2, WorkType::read, size);
+  require_success(p.next(p.a), 1, WorkType::write, size);
+  require_success(p.next(p.a), 2, WorkType::read, size);
   CHECK(equal(near.bytes(), far.bytes()));
   CHECK(equal(near.bytes(), back.bytes()));
   fill(near.bytes(), seed + 1);
   const Sge landing = far.sge(0, size);
   REQUIRE(p.qb.post_recv({.id = 3, .sges = {&landing, 1}}));
   REQUIRE(p.qa.post_send({.id = 4, .sges = {&out, 1}}));
-  ops_require_success(p.next(p.b), 3, WorkType::recv, size);
-  ops_require_success(p.next(p.a), 4, WorkType::send, size);
+  require_success(p.next(p.b), 3, WorkType::recv, size);
+  require_success(p.next(p.a), 4, WorkType::send, size);
   CHECK(equal(near.bytes(), far.bytes()));
 }
 WEFT_ON_EACH_WIRE(large, "messages of megabytes arrive whole (C-OPS-79)")
@@ -117,7 +110,7 @@ void immediate(Wire wire) {
   REQUIRE(p.qa.post_send(
       {.id = 1, .opcode = Opcode::send_with_imm, .imm = 0xA1B2C3D4, .sges = {&out, 1}}));
   Completion c = p.next(p.b);
-  ops_require_success(c, 10, WorkType::recv_with_imm, 2500);
+  require_success(c, 10, WorkType::recv_with_imm, 2500);
   CHECK(c.imm_or_key == 0xA1B2C3D4);
   CHECK(c.flags == CompletionFlags::with_imm);
   CHECK(c.qp == p.qb.number());
@@ -129,13 +122,13 @@ void immediate(Wire wire) {
   request.imm = 7;
   REQUIRE(p.qa.post_send(request));
   c = p.next(p.b);
-  ops_require_success(c, 11, WorkType::recv_with_imm, 2500);
+  require_success(c, 11, WorkType::recv_with_imm, 2500);
   CHECK(c.imm_or_key == 7);
   CHECK(c.flags == (CompletionFlags::with_imm | CompletionFlags::rdma_write));
   // The data is there when the completion is. //= roce:C-OPS-81
   CHECK(equal(near.bytes(0, 2500), far.bytes(1000, 2500)));
-  ops_require_success(p.next(p.a), 1, WorkType::send, 2500);
-  ops_require_success(p.next(p.a), 2, WorkType::write, 2500);
+  require_success(p.next(p.a), 1, WorkType::send, 2500);
+  require_success(p.next(p.a), 2, WorkType::write, 2500);
 }
 WEFT_ON_EACH_WIRE_AND_SRD(immediate, "SEND and WRITE with immediate data (C-OPS-72 C-OPS-81)")
 
@@ -145,23 +138,23 @@ void invalidate(Wire wire) {
   const Buffer near(p.a, 64), far(p.b, 64), other(p.b, 64);
   const Sge out = near.sge(0, 64), in = far.sge(0, 64);
   REQUIRE(p.qa.post_send(write_request(out, other, 0, 1)));  // the key works
-  ops_require_success(p.next(p.a), 1, WorkType::write, 64);
+  require_success(p.next(p.a), 1, WorkType::write, 64);
   REQUIRE(p.qb.post_recv({.id = 2, .sges = {&in, 1}}));
   REQUIRE(p.qa.post_send({.id = 3,
                           .opcode = Opcode::send_with_invalidate,
                           .invalidate = other.region.rkey(),
                           .sges = {&out, 1}}));
   const Completion c = p.next(p.b);
-  ops_require_success(c, 2, WorkType::recv, 64);
+  require_success(c, 2, WorkType::recv, 64);
   CHECK(c.flags == CompletionFlags::with_invalidate);
   CHECK(c.imm_or_key == other.region.rkey().value);
-  ops_require_success(p.next(p.a), 3, WorkType::send, 64);
+  require_success(p.next(p.a), 3, WorkType::send, 64);
   // Local use goes on: here as the target of a receive.
   const Sge local = other.sge(0, 64);
   REQUIRE(p.qb.post_recv({.id = 4, .sges = {&local, 1}}));
   REQUIRE(p.qa.post_send({.id = 5, .sges = {&out, 1}}));
-  ops_require_success(p.next(p.b), 4, WorkType::recv, 64);
-  ops_require_success(p.next(p.a), 5, WorkType::send, 64);
+  require_success(p.next(p.b), 4, WorkType::recv, 64);
+  require_success(p.next(p.a), 5, WorkType::send, 64);
   REQUIRE(p.qa.post_send(write_request(out, other, 0, 6)));
   CHECK(p.next(p.a).status == Status::remote_access_error);
 }
@@ -183,7 +176,7 @@ void atomics(Wire wire) {
   const uint64_t rounds = 500;
   for (uint64_t i = 0; i < rounds; ++i) {
     REQUIRE(p.qa.post_send(request));
-    ops_require_success(p.next(p.a), 1, WorkType::fetch_add, 8);
+    require_success(p.next(p.a), 1, WorkType::fetch_add, 8);
     REQUIRE(result.word(16) == 40 + 2 * i);
   }
   CHECK(far.word(8) == 40 + 2 * rounds);  // each exactly once
@@ -191,12 +184,12 @@ void atomics(Wire wire) {
   request.compare_add = 1;  // not what is there
   request.swap = 99;
   REQUIRE(p.qa.post_send(request));
-  ops_require_success(p.next(p.a), 1, WorkType::compare_swap, 8);
+  require_success(p.next(p.a), 1, WorkType::compare_swap, 8);
   CHECK(result.word(16) == 40 + 2 * rounds);
   CHECK(far.word(8) == 40 + 2 * rounds);
   request.compare_add = 40 + 2 * rounds;
   REQUIRE(p.qa.post_send(request));
-  ops_require_success(p.next(p.a), 1, WorkType::compare_swap, 8);
+  require_success(p.next(p.a), 1, WorkType::compare_swap, 8);
   CHECK(far.word(8) == 99);
 }
 WEFT_ON_EACH_WIRE_AND_SRD(atomics,
@@ -218,7 +211,7 @@ void pipelined_atomics(Wire wire) {
                               .rkey = far.region.rkey(),
                               .compare_add = 1}));
     }
-    ops_require_success(p.next(p.a), done++, WorkType::fetch_add, 8);
+    require_success(p.next(p.a), done++, WorkType::fetch_add, 8);
   }
   for (uint64_t i = 0; i < total; ++i) REQUIRE(results.word(8 * i) == i);  // in order, once each
 }
@@ -247,7 +240,7 @@ void inline_data(Wire wire) {
   }
   std::vector<Completion> done = p.wait(p.a, 64);
   if (is_srd(wire)) std::sort(done.begin(), done.end(), by_id);  // it promises no order
-  for (uint64_t i = 0; i < 64; ++i) ops_require_success(done[i], i, WorkType::write, 200);
+  for (uint64_t i = 0; i < 64; ++i) require_success(done[i], i, WorkType::write, 200);
   for (uint64_t i = 0; i < 64; ++i) {
     std::byte expected[200];
     fill(expected, i);
@@ -285,8 +278,8 @@ void scatter_gather(Wire wire) {
     const std::vector<Sge> in = cut(far, largest, 1 + random.below(kSges), random);
     REQUIRE(p.qb.post_recv({.id = 1, .sges = in}));
     REQUIRE(p.qa.post_send({.id = 2, .sges = out}));
-    ops_require_success(p.next(p.b), 1, WorkType::recv, static_cast<uint32_t>(size));
-    ops_require_success(p.next(p.a), 2, WorkType::send, static_cast<uint32_t>(size));
+    require_success(p.next(p.b), 1, WorkType::recv, static_cast<uint32_t>(size));
+    require_success(p.next(p.a), 2, WorkType::send, static_cast<uint32_t>(size));
     REQUIRE(equal(near.bytes(0, size), far.bytes(0, size)));
     const std::vector<Sge> landing = cut(back, size, 1 + random.below(kSges), random);
     REQUIRE(p.qa.post_send({.id = 3,
@@ -294,7 +287,7 @@ void scatter_gather(Wire wire) {
                             .sges = landing,
                             .remote_address = far.address(),
                             .rkey = far.region.rkey()}));
-    ops_require_success(p.next(p.a), 3, WorkType::read, static_cast<uint32_t>(size));
+    require_success(p.next(p.a), 3, WorkType::read, static_cast<uint32_t>(size));
     REQUIRE(equal(near.bytes(0, size), back.bytes(0, size)));
   }
   const std::vector<Sge> many(kSges + 1, near.sge(0, 1));
@@ -328,7 +321,7 @@ void unsignaled(Wire wire) {
     SendRequest request = write_request(out, far, i * 16, i);
     request.flags = i % 16 == 15 ? SendFlags::signaled : kUnsignaled;
     REQUIRE(p.qa.post_send(request));
-    if (i % 16 == 15) ops_require_success(p.next(p.a), i, WorkType::write, 16);
+    if (i % 16 == 15) require_success(p.next(p.a), i, WorkType::write, 16);
   }
   p.poll_for();
   CHECK(p.a.got.empty());
@@ -353,8 +346,8 @@ void post_lists(Wire wire) {
   CHECK(p.qb.post_recv(receives).accepted == 100);
   CHECK(p.qa.post_send(sends).accepted == 100);
   for (size_t i = 0; i < 100; ++i) {
-    ops_require_success(p.next(p.b), 1000 + i, WorkType::recv, 64);
-    ops_require_success(p.next(p.a), i, WorkType::send, 64);
+    require_success(p.next(p.b), 1000 + i, WorkType::recv, 64);
+    require_success(p.next(p.a), i, WorkType::send, 64);
   }
   CHECK(equal(near.bytes(), far.bytes()));
 }
@@ -370,9 +363,9 @@ void fence(Wire wire) {
     SendRequest send{.id = 2, .flags = SendFlags::signaled | SendFlags::fence, .sges = {&whole, 1}};
     const SendRequest list[] = {read_request(whole, far, 0, 1), send};
     REQUIRE(p.qa.post_send(list));
-    ops_require_success(p.next(p.a), 1, WorkType::read, 65536);
-    ops_require_success(p.next(p.a), 2, WorkType::send, 65536);
-    ops_require_success(p.next(p.b), 3, WorkType::recv, 65536);
+    require_success(p.next(p.a), 1, WorkType::read, 65536);
+    require_success(p.next(p.a), 2, WorkType::send, 65536);
+    require_success(p.next(p.b), 3, WorkType::recv, 65536);
     REQUIRE(equal(far.bytes(), landing.bytes()));  // what was read, not what lay there before
   }
 }
@@ -388,7 +381,7 @@ void own_peer(Wire wire) {
   REQUIRE(left.post_send(write_request(out, far, 0, 1)));
   Completion c;
   REQUIRE(side.cq.wait({&c, 1}, Duration::from_s(30)) == 1);
-  ops_require_success(c, 1, WorkType::write, 100'000);
+  require_success(c, 1, WorkType::write, 100'000);
   CHECK(equal(near.bytes(), far.bytes()));
 }
 WEFT_ON_EACH_PORT_AND_SRD(own_peer, "two queue pairs of one device reach each other")

@@ -12,6 +12,7 @@
 
 #include "tests/conformance/fixture.hpp"
 #include "tests/conformance/peer_process.hpp"
+#include "tests/conformance/steps.hpp"
 
 namespace weft {
 namespace {
@@ -19,7 +20,6 @@ namespace {
 using namespace test;
 
 std::string at(int port) { return "127.0.0.1:" + std::to_string(port); }
-void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 std::set<std::string> shared_memory_names() {
   std::set<std::string> names;

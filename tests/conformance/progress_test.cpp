@@ -9,13 +9,12 @@
 #include <thread>
 
 #include "tests/conformance/fixture.hpp"
+#include "tests/conformance/steps.hpp"
 
 namespace weft {
 namespace {
 
 using namespace test;
-
-void progress_sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 // Runs `operation` against a side b that never calls the library, 100 times, and prints how long it
 // took.
@@ -26,7 +25,7 @@ void against_a_sleeper(Wire wire, Opcode opcode) {
   const Sge local = near.sge(0, 8);
   std::vector<double> us;
   for (uint64_t i = 1; i <= 100; ++i) {
-    progress_sleep_ms(2);  // b's program is known to sleep
+    sleep_ms(2);  // b's program is known to sleep
     near.word(0) = i;
     const int64_t begin = clock_ns();
     REQUIRE(p.qa.post_send({.id = i,
@@ -66,9 +65,8 @@ void both_asleep(Wire wire) {
                           .rkey = far.region.rkey()}));
   const bool counted = p.b.counts("rx_bytes");
   const Deadline deadline(Duration::from_s(counted ? 30 : 1));
-  while (!deadline.passed() && !(counted && p.b.counter("rx_bytes") >= (1 << 20)))
-    progress_sleep_ms(5);
-  progress_sleep_ms(50);
+  while (!deadline.passed() && !(counted && p.b.counter("rx_bytes") >= (1 << 20))) sleep_ms(5);
+  sleep_ms(50);
   CHECK(equal(near.bytes(), far.bytes()));
   Completion c;
   REQUIRE(p.a.cq.wait({&c, 1}, Duration::from_s(20)) == 1);
@@ -116,11 +114,11 @@ void idle(Wire wire) {
   REQUIRE(p.qa.post_send({.sges = {&out, 1}}));
   REQUIRE(p.next(p.a).status == Status::success);
   p.b.cq.arm();  // a program that sleeps on its queue
-  progress_sleep_ms(50);
+  sleep_ms(50);
   const std::vector<uint64_t> before = thread_times();
   REQUIRE(before.size() == p.a.engine + p.b.engine + 2);
   const int seconds = 5;
-  progress_sleep_ms(1000 * seconds);
+  sleep_ms(1000 * seconds);
   const std::vector<uint64_t> after = thread_times();
   REQUIRE(after.size() == before.size());
   for (size_t i = 0; i < after.size(); ++i) {

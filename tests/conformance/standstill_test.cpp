@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/conformance/peer_process.hpp"
+#include "tests/conformance/steps.hpp"
 
 namespace weft::test {
 namespace {
@@ -15,7 +16,6 @@ constexpr int kImpatient = 13;  // 34 ms, eight times: 1.1 s at most
 constexpr int kDozing = 16;     // 268 ms, eight times: less than the long stop
 
 std::string standstill_at(int port) { return "127.0.0.1:" + std::to_string(port); }
-void standstill_sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 // Stops it, and says how it went.
 Report end_of(PeerProcess& client) {
@@ -29,7 +29,7 @@ Report end_of(PeerProcess& client) {
 void check_fresh(const std::string& device, PeerProcess& server) {
   PeerProcess fresh(device, 1);
   fresh.go(0, standstill_at(server.ports[0]));
-  standstill_sleep_ms(50);
+  sleep_ms(50);
   const Report r = end_of(fresh);
   CHECK(r.status == "success");
   CHECK(r.rounds > 0);
@@ -42,12 +42,12 @@ void short_stops(Wire wire) {
   client.go(0, standstill_at(server.ports[0]), 2, kPatient);
   for (int i = 0; i < 4; ++i) {
     PeerProcess& stopped = i % 2 == 0 ? server : client;
-    standstill_sleep_ms(50);
+    sleep_ms(50);
     stopped.pause();
-    standstill_sleep_ms(300);
+    sleep_ms(300);
     stopped.resume();
   }
-  standstill_sleep_ms(2500);  // the longest wait that two lost transmissions make
+  sleep_ms(2500);  // the longest wait that two lost transmissions make
   const Report r = end_of(client);
   CHECK(r.status == "success");
   CHECK(r.rounds > 0);
@@ -65,17 +65,17 @@ void long_stop(Wire wire) {
   patient.go(0, standstill_at(server.ports[0]), 1, kPatient);
   impatient.go(0, standstill_at(server.ports[0]), 1, kImpatient);
   sleeper.go(0, standstill_at(other.ports[0]), 1, kDozing);
-  standstill_sleep_ms(100);
+  sleep_ms(100);
   server.pause();
   sleeper.pause();
-  standstill_sleep_ms(5000);
+  sleep_ms(5000);
   // It has timed out, and reports that once.
   const Report given_up = impatient.report(0);
   CHECK(given_up.status == "retry_exceeded");
   CHECK(given_up.last_ms < 5000);
   server.resume();
   sleeper.resume();
-  standstill_sleep_ms(2500);
+  sleep_ms(2500);
   const Report went_on = end_of(patient);
   CHECK(went_on.status == "success");
   CHECK(went_on.last_ms < 10'000);

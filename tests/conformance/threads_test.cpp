@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/conformance/fixture.hpp"
+#include "tests/conformance/steps.hpp"
 
 namespace weft {
 namespace {
@@ -180,17 +181,10 @@ void destroyed_in_flight(Wire wire) {
 WEFT_ON_EACH_PORT_AND_SRD(destroyed_in_flight,
                           "queue pairs die while threads post and poll (C-STATE-67)")
 
-// How many entries a folder of /proc/self has: "fd", "task".
-size_t threads_entries(const char* folder) {
-  return static_cast<size_t>(
-      std::distance(std::filesystem::directory_iterator(std::string("/proc/self/") + folder),
-                    std::filesystem::directory_iterator()));
-}
-
 // Devices that open and close while their progress threads are in the middle of things.
 void opened_and_closed(Wire wire) {
   { const Pair first(wire); }  // what a process opens once
-  const size_t descriptors = threads_entries("fd"), threads = threads_entries("task");
+  const size_t descriptors = entries_of_process("fd"), threads = entries_of_process("task");
   for (uint64_t round = 0; round < scaled(50); ++round) {
     Pair p(wire);
     const Buffer near(p.a, 65536), far(p.b, 65536);
@@ -205,8 +199,8 @@ void opened_and_closed(Wire wire) {
   // DPDK's memif goes on watching a number for each socket that it served.
   const bool memif = name(wire).find("dpdk") != std::string_view::npos;
   const size_t kept = memif ? scaled(50) : 0;
-  CHECK(threads_entries("fd") <= descriptors + kept);
-  CHECK(threads_entries("task") == threads);
+  CHECK(entries_of_process("fd") <= descriptors + kept);
+  CHECK(entries_of_process("task") == threads);
 }
 WEFT_ON_EACH_PORT_AND_SRD(opened_and_closed, "devices close at work (C-EVT-112)")
 
