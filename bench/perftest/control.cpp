@@ -24,9 +24,10 @@ Error peer_lost() {
 Error peer_aborted() {
   return {Code::disconnected, "the peer was stopped or failed; see its output"};
 }
-Error stopped() { return {Code::bad_state, "interrupted by a signal"}; }
 
 }  // namespace
+
+Error interruption() { return {Code::bad_state, "interrupted by a signal"}; }
 
 bool interrupted() noexcept { return g_interrupted != 0; }
 
@@ -109,7 +110,7 @@ Result<void> Control::check() noexcept {
   Completion completions[8];
   const size_t n = cq_.poll(completions);
   for (size_t i = 0; i < n; ++i) on_completion(completions[i]);
-  if (interrupted()) return stopped();
+  if (interrupted()) return interruption();
   if (aborted_) return peer_aborted();
   if (broken_) return peer_lost();
   return {};

@@ -15,6 +15,7 @@ namespace weft::bench {
 
 // True after SIGINT or SIGTERM, which handle_interrupts() catches.
 bool interrupted() noexcept;
+Error interruption();  // what is returned then
 void handle_interrupts();
 
 struct ControlMessage {

@@ -11,8 +11,6 @@
 namespace weft::bench {
 namespace {
 
-Error stopped() { return {Code::bad_state, "interrupted"}; }
-
 // The server's address.
 std::string address_of(const Options& o) {
   const bool bare_v6 = o.meeting.host.find(':') != std::string::npos && o.meeting.host[0] != '[';
@@ -40,7 +38,7 @@ class TcpMeeting final : public Meeting {
     for (;;) {
       Result<Connection> connection = connector.advance();
       if (connection || connection.error().code != Code::would_block) return connection;
-      if (interrupted()) return stopped();
+      if (interrupted()) return interruption();
       pollfd p{connector.fd(), connector.poll_events(), 0};
       (void)poll(&p, 1, 100);
     }
@@ -50,7 +48,7 @@ class TcpMeeting final : public Meeting {
       Result<Connector> connector = listener_->try_accept(qp, how);
       if (connector) return finish(std::move(*connector));
       if (connector.error().code != Code::would_block) return connector.error();
-      if (interrupted()) return stopped();
+      if (interrupted()) return interruption();
       pollfd p{listener_->fd(), POLLIN, 0};
       (void)poll(&p, 1, 200);
     }
@@ -106,7 +104,7 @@ class CmMeeting final : public Meeting {
   Result<CmEvent> expect(CmEventType type) {
     for (;;) {
       std::optional<CmEvent> event = channel_.wait(Duration::from_ms(200));
-      if (interrupted()) return stopped();
+      if (interrupted()) return interruption();
       if (!event) continue;
       if (event->type == type) return std::move(*event);
       if (event->error) return *event->error;

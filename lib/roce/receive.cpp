@@ -38,7 +38,7 @@ void Engine::receive(std::span<const Frame> frames, Instant now) noexcept {
 }
 
 void Engine::receive_one(const Frame& frame, Instant now) noexcept {
-  WEFT_DCHECK(frame.path != nullptr && frame.bytes != nullptr);
+  WEFT_DCHECK(frame.path != nullptr && (frame.bytes != nullptr || frame.length == 0));
   counters_.add(Count::rx_packets);
   counters_.add(Count::rx_bytes, frame.length + frame.remote_length + frame.more_length);
   if (frame.path->destination_port == wire::kIntUdpPort) return receive_telemetry(frame, now);

@@ -111,15 +111,19 @@ class VhostGone(unittest.TestCase):
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
         words = [str(exchanges.BIN / "weft_write_lat"), "-d", where, "-p", port, "-D", "30"]
-        with subprocess.Popen(words, stdout=subprocess.DEVNULL) as first:
-            self.addCleanup(first.kill)
-            dpdk_test.wait_for(self, lambda: is_named(path))
-            with subprocess.Popen([*words, "--connect_wait", "30", "127.0.0.1"],
-                                  stdout=subprocess.DEVNULL) as second:
-                self.addCleanup(second.kill)
-                dpdk_test.wait_for(self, lambda: written(second) > 1000)
-                first.kill()
-                self.assertGreater(second.wait(timeout=60), 0)
+        first = self.start(words)
+        dpdk_test.wait_for(self, lambda: is_named(path))
+        second = self.start([*words, "--connect_wait", "30", "127.0.0.1"])
+        dpdk_test.wait_for(self, lambda: written(second) > 1000)
+        first.kill()
+        self.assertGreater(second.wait(timeout=60), 0)
+
+    def start(self, words):
+        """The test kills it, whichever way it ends."""
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
 
 
 class MemifServerGone(unittest.TestCase):

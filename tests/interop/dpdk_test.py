@@ -24,16 +24,6 @@ import suite
 MINE = "10.78.0.3"  # of the DPDK device, close by
 FAR_CONTROL = "10.79.0.2"
 MTU = 9000
-HUGE_PAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
-
-
-def set_huge_pages(count):
-    """How many there are then."""
-    try:
-        HUGE_PAGES.write_text(f"{count}\n", encoding="ascii")
-    except OSError:
-        pass
-    return HUGE_PAGES.read_text(encoding="ascii")
 
 
 def device(driver, **arguments):
@@ -103,25 +93,6 @@ class AfPacketAndUdp(Veth, unittest.TestCase):
 class PcapAndUdp(Veth, unittest.TestCase):
     driver = "net_pcap"
     far_device = "roce+udp:w1,udp.gso=0"
-
-
-class AfXdp(Veth, unittest.TestCase):
-    """In copy mode, the only one that a veth has; a frame lies in one buffer of a page."""
-    driver = "net_af_xdp"
-    link_mtu = 3400
-
-    @classmethod
-    def setUpClass(cls):
-        before = HUGE_PAGES.read_text(encoding="ascii")
-        cls.addClassCleanup(set_huge_pages, before)
-        if int(set_huge_pages(220)) < 220:
-            raise unittest.SkipTest("no huge pages to be had here")
-        super().setUpClass()
-
-
-class AfXdpAndUdp(AfXdp):
-    """The veth, with an XDP program, cuts trains itself."""
-    far_device = "roce+udp:w1"
 
 
 def stale_socket(case):

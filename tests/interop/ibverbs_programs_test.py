@@ -81,6 +81,9 @@ class Programs(ibverbs_test.InGuest):
     def test_hello_collective(self):
         self.alone("hello_collective", r"1 \+ 2 \+ 3 \+ 4 = 10")
 
+    def test_custom_algorithm(self):
+        self.alone("custom_algorithm", r"1 \+ 2 \+ 3 \+ 4 = 10, 100000 times, by star")
+
     def test_hello_srd(self):
         self.refused("hello_srd", "provider ibverbs has RC, UC, UD and XRC queue pairs")
 

@@ -28,7 +28,7 @@ def play(start, end, wire, paths):
             [exchanges.BIN / "weft_script", "run", *paths, "--psn", "0xfffffa", "--json", "--end",
              end, "--end-device", "rxe0", "--wire", wire], capture_output=True, text=True,
             timeout=900, check=False)
-        if "no end answers" not in done.stderr or time.monotonic() > deadline:
+        if "no puppet answers" not in done.stderr or time.monotonic() > deadline:
             break
         time.sleep(0.2)
     if not done.stdout:

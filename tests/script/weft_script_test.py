@@ -131,7 +131,7 @@ class Script(unittest.TestCase):
                 [PROGRAM, "run", HERE, "--psn", "0xfffffa", "--json", "--end", f"127.0.0.1:{port}",
                  "--end-device", "roce+udp:lo"], capture_output=True, text=True, timeout=300,
                 check=False)
-            if "no end answers" not in done.stderr:
+            if "no puppet answers" not in done.stderr:
                 break
             time.sleep(0.1)
         return done
