@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The exchanges over DPDK's net_af_xdp on a veth pair. It needs huge pages, which every DPDK process
-of the machine then takes: it runs alone."""
+"""The exchanges over DPDK's net_af_xdp on a veth pair. It needs huge pages, which every DPDK
+process of the machine then takes: it runs alone."""
 # ctest: serial
 import pathlib
 import unittest
