@@ -36,7 +36,7 @@ OB1 = {"pml": "ob1", "btl": "vader,self"}
 TCP = {"pml": "ob1", "btl": "tcp,self", "btl_tcp_if_include": "lo"}
 MPI_SETTINGS = {
     "shm": {"defaults": {}, "ob1": OB1, "ob1 spin": OB1 | SPIN, "ob1 yield": OB1 | YIELD,
-            "ucx": {"pml": "ucx"}},
+            "ucx": {"pml": "ucx", "pml_ucx_tls": "any", "pml_ucx_devices": "any"}},
     "lo": {"defaults": TCP, "spin": TCP | SPIN, "yield": TCP | YIELD}}
 LIMIT_S = 300
 
