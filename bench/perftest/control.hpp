@@ -15,7 +15,8 @@ namespace weft::bench {
 
 // True after SIGINT or SIGTERM, which handle_interrupts() catches.
 bool interrupted() noexcept;
-Error interruption();  // what is returned then
+// The error of a function that gives up because of such a signal.
+Error interruption();
 void handle_interrupts();
 
 struct ControlMessage {
