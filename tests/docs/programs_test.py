@@ -19,7 +19,11 @@ import programs  # noqa: E402
 # Programs of the build that tests start, named weft_ but not installed.
 OF_TESTS = {"weft_puppet", "weft_rping", "weft_cmatose", "weft_udaddy"}
 # A program and what follows it in code: up to the end of the span, line or command.
-COMMAND_LINE = re.compile(r"\b(weft_\w+)((?: [^`|;&#\n]*)?)")
+COMMAND_LINE = re.compile(r"\b(weft[_-]\w+)((?: [^`|;&#\n]*)?)")
+# A program's own options end at the name of the program that it starts: behind the first word that
+# is neither an option nor an option's value.
+STARTS_OTHERS = {"weft-run"}
+OWN_WORDS = re.compile(r"(?: +--?[a-zA-Z][\w-]*(?:[ =](?!-)\S+)?)*")
 
 
 def documents():
@@ -31,6 +35,8 @@ def options_named(text):
     """Yields (program, its options) of each command line in code."""
     code = re.findall(r"`[^`\n]+`|^    .*$|(?<=```sh\n).*?(?=```)", text, re.M | re.S)
     for program, words in COMMAND_LINE.findall("\n".join(code)):
+        if program in STARTS_OTHERS:
+            words = OWN_WORDS.match(words)[0]
         options = re.findall(r"(?<= )(--?[a-zA-Z][\w-]*)", words)
         if options:
             yield program, options
@@ -44,7 +50,7 @@ class Programs(unittest.TestCase):
 
     def test_the_list_is_whole(self):
         listed = {program.name for program in self.programs}
-        built = {path.name for kind in ("weft_*", "raw_*", "*_cost") for path in
+        built = {path.name for kind in ("weft[_-]*", "raw_*", "*_cost") for path in
                  (BUILD / "bin").glob(kind) if not path.name.endswith("_test")}
         self.assertEqual(built - OF_TESTS - listed, set(), "not in programs.txt")
         self.assertGreaterEqual(len(listed), 20)
@@ -91,15 +97,17 @@ class Programs(unittest.TestCase):
 
     def test_programs_in_documents_are_built(self):
         found = [f"{path.relative_to(ROOT)}: {name}" for path in documents()
-                 for name in re.findall(r"build/release/([\w./]+)", path.read_text())
+                 for name in re.findall(r"build/release/([\w./-]+)", path.read_text())
                  if not (BUILD / name.rstrip(".")).exists()]
         self.assertEqual(found, [])
 
     def test_options_of_a_command_line_are_found(self):
         text = ("`weft_sim run --cc x` and\n"
-                "    taskset -c 1 bin/weft_coll sum -b 8 --sum=1 | cat -v\n")
+                "    taskset -c 1 bin/weft_coll sum -b 8 --sum=1 | cat -v\n"
+                "    weft-run -d udp:lo --env=sh prog -x && weft-run prog --all\n")
         self.assertEqual(list(options_named(text)),
-                         [("weft_sim", ["--cc"]), ("weft_coll", ["-b", "--sum"])])
+                         [("weft_sim", ["--cc"]), ("weft_coll", ["-b", "--sum"]),
+                          ("weft-run", ["-d", "--env"])])
 
     def test_a_missing_text_and_default_are_found(self):
         command = programs.parse("tool", "tool: does.\nUsage: tool [OPTIONS]\n\nOptions:\n"

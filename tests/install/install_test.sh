@@ -20,7 +20,7 @@ install_stage() {
 # Each program has a manual page.
 check_manual() {
   local program
-  for program in "$stage"/usr/bin/weft_*; do
+  for program in "$stage"/usr/bin/weft[_-]*; do
     test -s "$stage/usr/share/man/man1/${program##*/}.1"
   done
 }

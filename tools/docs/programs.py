@@ -17,9 +17,10 @@ CHOICE = re.compile(r":\{([^}]*)\}")
 
 # Options that do nothing unless they are given: their default is none.
 NOTHING_UNLESS_GIVEN = {
-    "host", "PID", "scenario", "--control", "--degraded", "--dump", "--end", "--end-device",
-    "--events", "--flows", "--kill", "--late", "--out", "--out_json_file", "--pcap", "--plot",
-    "--prometheus", "--report-to-json-file", "--seeds", "--set", "--stats", "--topology", "--trace",
+    "ARGS", "PROGRAM", "host", "PID", "scenario", "--control", "--degraded", "--dump", "--end",
+    "--end-device", "--events", "--faults", "--flows", "--kill", "--late", "--out",
+    "--out_json_file", "--pcap", "--plot", "--prometheus", "--report-to-json-file", "--seeds",
+    "--set", "--stats", "--topology", "--trace",
 }
 
 
@@ -141,4 +142,4 @@ def listed(build, installed=False):
     build = pathlib.Path(build)
     names = (build / "programs.txt").read_text().split()
     return [build / "bin" / name for name in sorted(names)
-            if name.startswith("weft_") or not installed]
+            if name.startswith(("weft_", "weft-")) or not installed]

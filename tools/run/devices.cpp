@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See devices.hpp.
+#include "tools/run/devices.hpp"
+
+#include <net/route.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string_view>
+
+#include "weft/device.hpp"
+
+namespace weft::run {
+namespace {
+
+// The interface of the IPv4 default route with the lowest metric, from /proc/net/route.
+std::string default_interface() {
+  std::ifstream routes("/proc/net/route");
+  std::string line, interface;
+  uint64_t lowest = std::numeric_limits<uint64_t>::max();
+  std::getline(routes, line);  // the heading
+  while (std::getline(routes, line)) {
+    std::istringstream columns(line);
+    std::string name;
+    uint64_t destination = 0, gateway = 0, flags = 0, references = 0, use = 0, metric = 0, mask = 0;
+    columns >> name >> std::hex >> destination >> gateway >> flags >> std::dec >> references >>
+        use >> metric >> std::hex >> mask;
+    if (columns && destination == 0 && mask == 0 && (flags & RTF_UP) && metric < lowest) {
+      interface = name;
+      lowest = metric;
+    }
+  }
+  return interface;
+}
+
+std::string without_blanks(const std::string& text) {
+  std::string result;
+  for (const char c : text)
+    if (c != ' ' && c != '\t' && c != '\r') result += c;
+  return result;
+}
+
+// ",fault.loss=0.01" of "loss=0.01" or "fault.loss=0.01".
+Result<std::string> fault_key(const std::string& item) {
+  if (item.find('=') == std::string::npos || item.find_first_of(",;") != std::string::npos)
+    return Error{Code::invalid_argument, "'" + item + "' is not KEY=VALUE, like loss=0.01"};
+  return (item.starts_with("fault.") ? "," : ",fault.") + item;
+}
+
+Result<std::string> keys_of_list(const std::string& text) {
+  std::istringstream items(text);
+  std::string keys;
+  for (std::string item; std::getline(items, item, ',');) {
+    const Result<std::string> key = fault_key(item);
+    if (!key) return Error{key.error().code, "--faults: " + key.error().message};
+    keys += *key;
+  }
+  return keys;
+}
+
+Result<std::string> keys_of_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) {
+    const int error = errno;
+    return Error{Code::not_found, "--faults: " + path + ": " + std::strerror(error) +
+                                      "; give a file of KEY=VALUE lines, or KEY=VALUE,..."};
+  }
+  std::string keys, line;
+  if (file.peek(); file.bad())
+    return Error{Code::invalid_argument, "--faults: " + path + ": cannot be read"};
+  for (int number = 1; std::getline(file, line); ++number) {
+    const std::string item = without_blanks(line.substr(0, line.find('#')));
+    if (item.empty()) continue;
+    const Result<std::string> key = fault_key(item);
+    if (!key)
+      return Error{key.error().code,
+                   "--faults: " + path + ":" + std::to_string(number) + ": " + key.error().message};
+    keys += *key;
+  }
+  return keys;
+}
+
+}  // namespace
+
+std::string default_devices() {
+  for (const char* const name : {"WEFT_VERBS_DEVICES", "WEFT_DEVICE"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return value;
+  }
+  const std::string interface = default_interface();
+  return "roce+udp:" + (interface.empty() ? "lo" : interface);
+}
+
+Result<std::vector<std::string>> split_devices(const std::string& list) {
+  std::vector<std::string> devices;
+  std::istringstream items(list);
+  for (std::string item; std::getline(items, item, ';');) devices.push_back(item);
+  if (list.empty() || list.back() == ';') devices.emplace_back();
+  for (const std::string& device : devices)
+    if (device.empty())
+      return Error{Code::invalid_argument,
+                   "'" + list +
+                       "' has an empty device string: write them with one "
+                       "semicolon between two, like roce+udp:eth0;roce+shm"};
+  return devices;
+}
+
+Result<void> add_faults(const std::string& text, std::vector<std::string>& devices) {
+  const Result<std::string> keys =
+      text.find('=') != std::string::npos ? keys_of_list(text) : keys_of_file(text);
+  if (!keys) return keys.error();
+  for (std::string& device : devices) device += *keys;
+  return {};
+}
+
+Result<void> add_pcap(const std::string& file, std::vector<std::string>& devices) {
+  const std::string path = std::filesystem::absolute(file).string();
+  if (path.find_first_of(",;") != std::string::npos)
+    return Error{
+        Code::invalid_argument,
+        "--pcap: " + path + ": a device string cannot hold a comma or semicolon in a path"};
+  for (size_t i = 0; i < devices.size(); ++i)
+    devices[i] += ",pcap=" + path + (devices.size() > 1 ? ".weft" + std::to_string(i) : "");
+  return {};
+}
+
+Result<void> check_devices(const std::vector<std::string>& devices) {
+  for (const std::string& device : devices) {
+    const Result<Device> opened = Device::open(device);
+    if (!opened) return opened.error();
+  }
+  return {};
+}
+
+}  // namespace weft::run
