@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Address handles.
+#include "lib/adapters/verbs/ah.hpp"
+
+#include <cstring>
+
+#include "lib/adapters/verbs/port.hpp"
+#include "lib/adapters/verbs/references.hpp"
+
+namespace weft::drop_in {
+namespace {
+
+constexpr uint32_t kFlowLabelMask = 0xFFFFF;  // UCX sets all 32 bits
+
+bool is_zero(const ibv_gid& gid) noexcept {
+  return gid.global.subnet_prefix == 0 && gid.global.interface_id == 0;
+}
+
+// The network header of a received datagram: IPv6, or IPv4 in its last 20 bytes (IBTA A17.4.5.2).
+ibv_gid destination_of(const ibv_grh& header) noexcept {
+  const bool is_ipv6 = (__builtin_bswap32(header.version_tclass_flow) >> 28) == 6;
+  if (is_ipv6) return header.dgid;
+  ibv_gid gid{};
+  gid.raw[10] = gid.raw[11] = 0xFF;
+  std::memcpy(gid.raw + 12, reinterpret_cast<const char*>(&header) + 36, 4);
+  return gid;
+}
+
+}  // namespace
+
+int check_ah(const char* call, const Context& context, const ibv_ah_attr& attr) noexcept {
+  if (attr.port_num > 1) return refuse(EINVAL, call, "port_num %u, and must be 1", attr.port_num);
+  if (attr.is_global == 0) return refuse(EINVAL, call, "is_global is 0: RoCE needs a GRH");
+  ibv_gid own;
+  if (!find_gid(context, attr.grh.sgid_index, own))
+    return refuse(EINVAL, call, "sgid_index %u is not in use", attr.grh.sgid_index);
+  if (is_zero(attr.grh.dgid)) return refuse(EINVAL, call, "dgid is 0");
+  return 0;
+}
+
+AddressVector path_of(const ibv_ah_attr& attr) noexcept {
+  AddressVector path{.flow_label = attr.grh.flow_label & kFlowLabelMask,
+                     .traffic_class = attr.grh.traffic_class};
+  std::memcpy(path.destination.bytes.data(), attr.grh.dgid.raw, sizeof attr.grh.dgid.raw);
+  // 0 and 1 are common in programs written for InfiniBand, where no router counts.
+  if (attr.grh.hop_limit > 1) path.hop_limit = attr.grh.hop_limit;
+  return path;
+}
+
+ibv_ah_attr ah_attr_of(const AddressVector& path, const ibv_ah_attr& rest) noexcept {
+  ibv_ah_attr attr = rest;
+  std::memcpy(attr.grh.dgid.raw, path.destination.bytes.data(), sizeof attr.grh.dgid.raw);
+  attr.grh.flow_label = path.flow_label;
+  attr.grh.traffic_class = path.traffic_class;
+  if (path.hop_limit != 64 || attr.grh.hop_limit == 0) attr.grh.hop_limit = path.hop_limit;
+  attr.is_global = 1;
+  attr.port_num = 1;
+  return attr;
+}
+
+}  // namespace weft::drop_in
+
+using namespace weft::drop_in;
+
+ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+  constexpr const char* kCall = "ibv_create_ah";
+  Context& context = context_of(pd->context);
+  if (check_ah(kCall, context, *attr) != 0) return nullptr;
+  static std::atomic<uint32_t> last_handle{0};
+  auto* ah =
+      new (std::nothrow) Ah{.ah = {.context = pd->context, .pd = pd, .handle = ++last_handle},
+                            .handle = of(pd).domain.address_handle(path_of(*attr))};
+  if (ah == nullptr) return refuse_null<ibv_ah>(ENOMEM, kCall, "out of memory");
+  ++of(pd).users;
+  retain(context);
+  return &ah->ah;
+}
+
+int ibv_destroy_ah(ibv_ah* ah) {
+  Context& context = context_of(ah->context);
+  --of(ah->pd).users;
+  delete &of(ah);
+  release(context);
+  return 0;
+}
+
+int ibv_init_ah_from_wc(ibv_context* verbs, uint8_t port, ibv_wc* wc, ibv_grh* header,
+                        ibv_ah_attr* attr) {
+  constexpr const char* kCall = "ibv_init_ah_from_wc";
+  *attr = {};
+  attr->port_num = port;
+  if ((wc->wc_flags & IBV_WC_GRH) == 0)
+    return refuse(EINVAL, kCall, "the completion has no network header (IBV_WC_GRH)");
+  const auto* bytes = reinterpret_cast<const std::byte*>(header);
+  const weft::AddressVector sender = weft::sender_of(
+      std::span<const std::byte, weft::kNetworkHeaderLength>(bytes, weft::kNetworkHeaderLength));
+  std::memcpy(attr->grh.dgid.raw, sender.destination.bytes.data(), sizeof attr->grh.dgid.raw);
+  const ibv_gid to = destination_of(*header);
+  const int index = find_gid_index(context_of(verbs), to);
+  attr->grh.sgid_index = static_cast<uint8_t>(index < 0 ? 0 : index);  // < 0: a multicast group
+  attr->grh.hop_limit = 0xFF;
+  attr->grh.flow_label = sender.flow_label;
+  attr->grh.traffic_class = sender.traffic_class;
+  attr->is_global = 1;
+  return 0;
+}
+
+ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* header, uint8_t port) {
+  ibv_ah_attr attr;
+  if (ibv_init_ah_from_wc(pd->context, port, wc, header, &attr) != 0) return nullptr;
+  return ibv_create_ah(pd, &attr);
+}
+
+const weft::AddressHandle& weft_verbs_ah(ibv_ah* ah) { return of(ah).handle; }

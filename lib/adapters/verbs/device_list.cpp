@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The list of devices: see device_list.hpp.
+#include "lib/adapters/verbs/device_list.hpp"
+
+#include <net/if.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <sstream>
+
+#include "lib/adapters/verbs/errors.hpp"
+
+namespace weft::drop_in {
+namespace {
+
+// The interface of the IPv4 default route, or lo.
+std::string default_interface() {
+  std::ifstream routes("/proc/net/route");
+  std::string line;
+  std::getline(routes, line);  // the heading
+  while (std::getline(routes, line)) {
+    std::istringstream fields(line);
+    std::string interface, destination, gateway, flags;
+    std::string skipped, mask;
+    fields >> interface >> destination >> gateway >> flags >> skipped >> skipped >> skipped >> mask;
+    if (destination == "00000000" && mask == "00000000") return interface;
+  }
+  return "lo";
+}
+
+std::vector<std::string> device_strings() {
+  const char* list = std::getenv("WEFT_VERBS_DEVICES");
+  std::vector<std::string> strings;
+  if (list == nullptr || *list == '\0') {
+    const char* single = std::getenv("WEFT_DEVICE");
+    if (single != nullptr && *single != '\0')
+      strings.emplace_back(single);
+    else
+      strings.push_back("roce+udp:" + default_interface());
+    return strings;
+  }
+  std::istringstream parts(list);
+  std::string part;
+  while (std::getline(parts, part, ';'))
+    if (!part.empty()) strings.push_back(part);
+  return strings;
+}
+
+// The same in each process of a host: FNV-1a over the host and the string. The first octets are
+// those of a locally administered EUI-64.
+uint64_t node_guid(const std::string& spec) {
+  std::string text;
+  std::ifstream machine("/etc/machine-id");
+  std::getline(machine, text);
+  char host[256] = {};
+  if (::gethostname(host, sizeof host - 1) == 0) text += host;
+  text += '\n' + spec;
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3;
+  const uint64_t guid = (hash & 0x00FFFFFFFFFFFFFF) | 0x0200000000000000;
+  return __builtin_bswap64(guid);
+}
+
+std::unique_ptr<DeviceEntry> entry_of(const std::string& spec, int index) {
+  auto entry = std::make_unique<DeviceEntry>();
+  ibv_device& device = entry->device;
+  device.node_type = IBV_NODE_CA;
+  device.transport_type = IBV_TRANSPORT_IB;
+  std::snprintf(device.name, sizeof device.name, "weft%d", index);
+  std::snprintf(device.dev_name, sizeof device.dev_name, "uverbs%d", index);
+  std::snprintf(device.dev_path, sizeof device.dev_path, "/sys/class/infiniband_verbs/uverbs%d",
+                index);
+  std::snprintf(device.ibdev_path, sizeof device.ibdev_path, "/sys/class/infiniband/weft%d", index);
+  entry->spec = spec;
+  entry->guid = node_guid(spec);
+  entry->index = index;
+  return entry;
+}
+
+DeviceEntry& of(ibv_device* device) { return *reinterpret_cast<DeviceEntry*>(device); }
+
+}  // namespace
+
+const std::vector<std::unique_ptr<DeviceEntry>>& devices() {
+  // Never destroyed: a program may use its devices in handlers of exit().
+  static const auto& entries = *[] {
+    auto* list = new std::vector<std::unique_ptr<DeviceEntry>>;
+    for (const std::string& spec : device_strings())
+      list->push_back(entry_of(spec, static_cast<int>(list->size())));
+    return list;
+  }();
+  return entries;
+}
+
+std::string interface_of(const std::string& spec) {
+  const std::string head = spec.substr(0, spec.find(','));
+  const size_t plus = head.find('+');
+  const size_t colon = head.find(':');
+  if (colon == std::string::npos || plus == std::string::npos) return "";
+  const std::string where = head.substr(colon + 1);
+  return if_nametoindex(where.c_str()) != 0 ? where : "";
+}
+
+}  // namespace weft::drop_in
+
+using namespace weft::drop_in;
+
+ibv_device** ibv_get_device_list(int* num_devices) try {
+  if (num_devices != nullptr) *num_devices = 0;
+  const auto& entries = devices();
+  auto** list = static_cast<ibv_device**>(std::calloc(entries.size() + 1, sizeof(ibv_device*)));
+  if (list == nullptr) return nullptr;
+  for (size_t i = 0; i < entries.size(); ++i) list[i] = &entries[i]->device;
+  if (num_devices != nullptr) *num_devices = static_cast<int>(entries.size());
+  return list;
+} catch (const std::bad_alloc&) {
+  refuse(ENOMEM, "ibv_get_device_list", "out of memory");
+  return nullptr;
+}
+
+void ibv_free_device_list(ibv_device** list) { std::free(list); }
+
+const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+
+int ibv_get_device_index(ibv_device* device) { return of(device).index; }
+
+__be64 ibv_get_device_guid(ibv_device* device) { return of(device).guid; }
+
+const char* weft_verbs_device_spec(const ibv_device* device) {
+  return reinterpret_cast<const DeviceEntry*>(device)->spec.c_str();
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Asynchronous events. The events of a device are sorted into the queues of its contexts by whoever
+// asks first: an event of a queue goes to the context that created it, one of the port to all. The
+// destruction of a queue waits until its events are acknowledged.
+#include "lib/adapters/verbs/events.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "lib/adapters/verbs/references.hpp"
+
+namespace weft::drop_in {
+namespace {
+
+ibv_event_type type_of(EventType type) noexcept {
+  switch (type) {
+    case EventType::qp_fatal:
+      return IBV_EVENT_QP_FATAL;
+    case EventType::qp_request_error:
+      return IBV_EVENT_QP_REQ_ERR;
+    case EventType::qp_access_error:
+      return IBV_EVENT_QP_ACCESS_ERR;
+    case EventType::comm_established:
+      return IBV_EVENT_COMM_EST;
+    case EventType::sq_drained:
+      return IBV_EVENT_SQ_DRAINED;
+    case EventType::last_wqe_reached:
+      return IBV_EVENT_QP_LAST_WQE_REACHED;
+    case EventType::srq_limit_reached:
+      return IBV_EVENT_SRQ_LIMIT_REACHED;
+    case EventType::cq_error:
+      return IBV_EVENT_CQ_ERR;
+    case EventType::port_active:
+      return IBV_EVENT_PORT_ACTIVE;
+    case EventType::port_error:
+      return IBV_EVENT_PORT_ERR;
+    case EventType::gid_change:
+      return IBV_EVENT_GID_CHANGE;
+    default:
+      return IBV_EVENT_DEVICE_FATAL;
+  }
+}
+
+void queue_event(Context& context, const ibv_async_event& event) {
+  context.events.push_back(event);
+  eventfd_write(context.event_ready, 1);
+}
+
+// Under entry.lock.
+void sort_event(DeviceEntry& entry, const AsyncEvent& from) {
+  ibv_async_event event{.element = {.port_num = 1}, .event_type = type_of(from.type)};
+  switch (from.type) {
+    case EventType::qp_fatal:
+    case EventType::qp_request_error:
+    case EventType::qp_access_error:
+    case EventType::comm_established:
+    case EventType::sq_drained:
+    case EventType::last_wqe_reached: {
+      const auto found = entry.qps.find(from.qp.value);
+      if (found == entry.qps.end()) return;
+      event.element.qp = &found->second->qp.qp_base;
+      return queue_event(*found->second->context, event);
+    }
+    case EventType::srq_limit_reached: {
+      const auto found = entry.srqs.find(from.shared_queue);
+      if (found == entry.srqs.end()) return;
+      event.element.srq = &found->second->srq;
+      return queue_event(*found->second->context, event);
+    }
+    case EventType::cq_error:
+      return;
+    default:
+      for (Context* context : entry.contexts) queue_event(*context, event);
+  }
+}
+
+// Counts the event in its queue, whose destruction waits for the acknowledgement from now on.
+void report(const ibv_async_event& event) noexcept {
+  switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR:
+      ++of(event.element.cq).async_events_reported;
+      break;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      ++of(event.element.qp).async_events_reported;
+      break;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      ++of(event.element.srq).async_events_reported;
+      break;
+    default:
+      break;
+  }
+}
+
+bool take(Context& context, ibv_async_event& event) {
+  DeviceEntry& entry = *context.entry;
+  const std::lock_guard guard(entry.lock);
+  while (const auto next = context.device.next_event()) sort_event(entry, *next);
+  if (context.events.empty()) return false;
+  event = context.events.front();
+  context.events.pop_front();
+  report(event);
+  if (context.events.empty()) {
+    eventfd_t count;
+    eventfd_read(context.event_ready, &count);
+  }
+  return true;
+}
+
+}  // namespace
+
+void drop_events_of(Context& context, const void* queue) noexcept {
+  std::erase_if(context.events, [&](const ibv_async_event& event) {
+    const bool is_of_port =
+        event.event_type == IBV_EVENT_PORT_ACTIVE || event.event_type == IBV_EVENT_PORT_ERR ||
+        event.event_type == IBV_EVENT_GID_CHANGE || event.event_type == IBV_EVENT_DEVICE_FATAL;
+    return !is_of_port && event.element.qp == queue;
+  });
+  if (!context.events.empty()) return;
+  eventfd_t count;
+  eventfd_read(context.event_ready, &count);
+}
+
+bool wait_readable(int fd) noexcept {
+  if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) {
+    errno = EAGAIN;
+    return false;
+  }
+  pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&polled, 1, -1) >= 0;
+}
+
+}  // namespace weft::drop_in
+
+using namespace weft::drop_in;
+
+int ibv_get_async_event(ibv_context* verbs, ibv_async_event* event) {
+  return without_exceptions("ibv_get_async_event", [&] {
+    while (!take(context_of(verbs), *event))
+      if (!wait_readable(verbs->async_fd)) return -1;
+    return 0;
+  });
+}
+
+void ibv_ack_async_event(ibv_async_event* event) {
+  switch (event->event_type) {
+    case IBV_EVENT_CQ_ERR:
+      return acknowledge(*event->element.cq, &ibv_cq::async_events_completed, 1);
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return acknowledge(*event->element.qp, &ibv_qp::events_completed, 1);
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return acknowledge(*event->element.srq, &ibv_srq::events_completed, 1);
+    default:
+      return;
+  }
+}

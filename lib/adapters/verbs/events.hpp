@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What others need of asynchronous events and of descriptors that calls wait for.
+#pragma once
+
+#include "lib/adapters/verbs/objects.hpp"
+
+namespace weft::drop_in {
+
+// Forgets the events of a queue that is being destroyed. Under DeviceEntry::lock.
+void drop_events_of(Context& context, const void* queue) noexcept;
+
+// Waits until `fd` is readable. False with errno: EAGAIN if the program has set O_NONBLOCK, EINTR.
+bool wait_readable(int fd) noexcept;
+
+}  // namespace weft::drop_in

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Multicast groups of UD queue pairs.
+#include <cstring>
+
+#include "lib/adapters/verbs/references.hpp"
+
+namespace weft::drop_in {
+namespace {
+
+template <class Step>
+int change_group(const char* call, ibv_qp* qp, const ibv_gid* gid, Step step) noexcept {
+  return without_exceptions(call, [&] {
+    Gid group;
+    std::memcpy(group.bytes.data(), gid->raw, sizeof gid->raw);
+    if (qp->qp_type != IBV_QPT_UD)
+      return refuse(EINVAL, call, "queue pair 0x%x is not a UD queue pair", qp->qp_num);
+    if (!group.is_multicast())
+      return refuse(EINVAL, call, "%s is not a multicast group", to_string(group).c_str());
+    const auto changed = step(of(qp).pair, group);
+    if (!changed && changed.error().code == Code::not_found)
+      return refuse(EINVAL, call, "%s", changed.error().message.c_str());
+    return changed ? 0 : refuse(call, changed.error());
+  });
+}
+
+}  // namespace
+}  // namespace weft::drop_in
+
+using namespace weft::drop_in;
+
+int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+  return change_group("ibv_attach_mcast", qp, gid, [](const auto& pair, const auto& group) {
+    return pair.attach_multicast(group);
+  });
+}
+
+int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+  return change_group("ibv_detach_mcast", qp, gid, [](const auto& pair, const auto& group) {
+    return pair.detach_multicast(group);
+  });
+}

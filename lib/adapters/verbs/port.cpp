@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The port of a device (there is one, number 1): its state, its GID table and its P_Key table.
+#include "lib/adapters/verbs/port.hpp"
+
+#include <net/if.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/adapters/verbs/context.hpp"
+#include "lib/adapters/verbs/device_list.hpp"
+#include "lib/adapters/verbs/references.hpp"
+
+#undef ibv_query_port
+
+namespace weft::drop_in {
+namespace {
+
+constexpr uint8_t kPhysicalLinkUp = 5;  // IBTA PortPhysicalState
+constexpr uint16_t kDefaultPkey = 0xFFFF;
+
+ibv_port_attr attributes_of(const Context& context) noexcept {
+  const DeviceAttributes& has = context.device.attributes();
+  ibv_port_attr port{};
+  port.state = IBV_PORT_ACTIVE;
+  port.max_mtu = mtu_of(has.max_mtu);
+  port.active_mtu = mtu_of(has.active_mtu);
+  port.gid_tbl_len = static_cast<int>(kGidTableLength);
+  port.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+  port.max_msg_sz = static_cast<uint32_t>(std::min<uint64_t>(has.max_message, 1U << 31));
+  port.pkey_tbl_len = 1;
+  port.max_vl_num = 1;
+  port.active_width = 2;   // 4x
+  port.active_speed = 32;  // EDR, 25 Gb/s a lane
+  port.phys_state = kPhysicalLinkUp;
+  port.link_layer = IBV_LINK_LAYER_ETHERNET;
+  return port;
+}
+
+int check_port(const char* call, uint32_t port) noexcept {
+  return port == 1 ? 0 : refuse(EINVAL, call, "port %u: the device has port 1 only", port);
+}
+
+int query_port(ibv_context* verbs, uint8_t port, ibv_port_attr* attr, size_t size) noexcept {
+  if (const int error = check_port("ibv_query_port", port)) return error;
+  const ibv_port_attr all = attributes_of(context_of(verbs));
+  std::memset(attr, 0, size);
+  std::memcpy(attr, &all, std::min(size, sizeof all));
+  return 0;
+}
+
+bool is_set(const ibv_gid& gid) noexcept {
+  return gid.global.subnet_prefix != 0 || gid.global.interface_id != 0;
+}
+
+// The entry of the table; an unused one has the GID 0.
+ibv_gid_entry gid_entry(const Context& context, uint32_t index) noexcept {
+  ibv_gid_entry entry{.gid = {},
+                      .gid_index = index,
+                      .port_num = 1,
+                      .gid_type = IBV_GID_TYPE_ROCE_V2,
+                      .ndev_ifindex = 0};
+  if (index != 0) return entry;
+  const Gid& gid = context.device.attributes().gid;
+  std::memcpy(entry.gid.raw, gid.bytes.data(), gid.bytes.size());
+  entry.ndev_ifindex = if_nametoindex(interface_of(context.entry->spec).c_str());
+  return entry;
+}
+
+}  // namespace
+
+ibv_mtu mtu_of(uint32_t bytes) noexcept {
+  if (bytes >= 4096) return IBV_MTU_4096;
+  if (bytes >= 2048) return IBV_MTU_2048;
+  if (bytes >= 1024) return IBV_MTU_1024;
+  if (bytes >= 512) return IBV_MTU_512;
+  return IBV_MTU_256;
+}
+
+bool find_gid(const Context& context, uint32_t index, ibv_gid& gid) noexcept {
+  if (index >= kGidTableLength) return false;
+  gid = gid_entry(context, index).gid;
+  return is_set(gid);
+}
+
+int find_gid_index(const Context& context, const ibv_gid& gid) noexcept {
+  ibv_gid entry;
+  for (uint32_t i = 0; i < kGidTableLength; ++i)
+    if (find_gid(context, i, entry) && std::memcmp(&entry, &gid, sizeof gid) == 0)
+      return static_cast<int>(i);
+  return -1;
+}
+
+void set_port_operations(verbs_context& verbs) noexcept { verbs.query_port = query_port; }
+
+}  // namespace weft::drop_in
+
+using namespace weft::drop_in;
+
+// The structure of programs that know no ibv_port_attr::port_cap_flags2.
+int ibv_query_port(ibv_context* verbs, uint8_t port, _compat_ibv_port_attr* attr) {
+  return query_port(verbs, port, reinterpret_cast<ibv_port_attr*>(attr),
+                    offsetof(ibv_port_attr, port_cap_flags2));
+}
+
+int ibv_query_gid(ibv_context* verbs, uint8_t port, int index, ibv_gid* gid) {
+  constexpr const char* kCall = "ibv_query_gid";
+  if (check_port(kCall, port) != 0) return -1;
+  if (index < 0 || static_cast<uint32_t>(index) >= kGidTableLength) {
+    refuse(EINVAL, kCall, "index %d: the table has %u entries", index, kGidTableLength);
+    return -1;
+  }
+  *gid = gid_entry(context_of(verbs), static_cast<uint32_t>(index)).gid;
+  return 0;
+}
+
+int _ibv_query_gid_ex(ibv_context* verbs, uint32_t port, uint32_t index, ibv_gid_entry* entry,
+                      uint32_t flags, size_t size) {
+  constexpr const char* kCall = "ibv_query_gid_ex";
+  if (flags != 0) return refuse(EOPNOTSUPP, kCall, "flags 0x%x: none are known", flags);
+  if (const int error = check_port(kCall, port)) return error;
+  if (index >= kGidTableLength)
+    return refuse(EINVAL, kCall, "index %u: the table has %u entries", index, kGidTableLength);
+  const ibv_gid_entry found = gid_entry(context_of(verbs), index);
+  if (!is_set(found.gid)) return refuse(ENODATA, kCall, "entry %u is unused", index);
+  std::memset(entry, 0, size);
+  std::memcpy(entry, &found, std::min(size, sizeof found));
+  return 0;
+}
+
+ssize_t _ibv_query_gid_table(ibv_context* verbs, ibv_gid_entry* entries, size_t capacity,
+                             uint32_t flags, size_t size) {
+  constexpr const char* kCall = "ibv_query_gid_table";
+  if (flags != 0) return -refuse(EOPNOTSUPP, kCall, "flags 0x%x: none are known", flags);
+  ssize_t count = 0;
+  for (uint32_t i = 0; i < kGidTableLength; ++i) {
+    const ibv_gid_entry found = gid_entry(context_of(verbs), i);
+    if (!is_set(found.gid)) continue;
+    if (static_cast<size_t>(count) == capacity)
+      return -refuse(EINVAL, kCall, "max_entries %zu is less than the entries in use", capacity);
+    auto* to = reinterpret_cast<char*>(entries) + static_cast<size_t>(count) * size;
+    std::memset(to, 0, size);
+    std::memcpy(to, &found, std::min(size, sizeof found));
+    ++count;
+  }
+  return count;
+}
+
+int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16* pkey) {
+  constexpr const char* kCall = "ibv_query_pkey";
+  if (check_port(kCall, port) != 0) return -1;
+  if (index != 0) {
+    refuse(EINVAL, kCall, "index %d: the table has one entry", index);
+    return -1;
+  }
+  *pkey = kDefaultPkey;  // the same in both byte orders
+  return 0;
+}
+
+int ibv_get_pkey_index(ibv_context*, uint8_t port, __be16 pkey) {
+  constexpr const char* kCall = "ibv_get_pkey_index";
+  if (check_port(kCall, port) != 0) return -1;
+  if (pkey == kDefaultPkey) return 0;
+  refuse(EINVAL, kCall, "P_Key 0x%04x is not in the table: it holds 0xffff only",
+         __builtin_bswap16(pkey));
+  return -1;
+}
+
+extern "C" {
+// As in IBVERBS_PRIVATE_34: sysfs's numbers, 0 for IB or RoCE v1 and 1 for RoCE v2.
+int ibv_query_gid_type(ibv_context* verbs, uint8_t port, unsigned index, int* type) {
+  constexpr const char* kCall = "ibv_query_gid_type";
+  if (check_port(kCall, port) != 0) return -1;
+  ibv_gid gid;
+  if (!find_gid(context_of(verbs), index, gid)) {
+    refuse(EINVAL, kCall, "entry %u is unused", index);
+    return -1;
+  }
+  *type = 1;
+  return 0;
+}
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The GID table and MTUs of the port, for address handles and queue pairs.
+#pragma once
+
+#include "lib/adapters/verbs/objects.hpp"
+
+namespace weft::drop_in {
+
+inline constexpr uint32_t kGidTableLength = 16;
+
+// The largest MTU of the IBTA that is not more than `bytes`.
+ibv_mtu mtu_of(uint32_t bytes) noexcept;
+constexpr uint32_t bytes_of(ibv_mtu mtu) noexcept { return 128U << mtu; }
+
+// The GID at `index`; false if the entry is unused.
+bool find_gid(const Context& context, uint32_t index, ibv_gid& gid) noexcept;
+// Its index, or -1.
+int find_gid_index(const Context& context, const ibv_gid& gid) noexcept;
+
+}  // namespace weft::drop_in

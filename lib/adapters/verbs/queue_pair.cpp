@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queue pairs: creation and destruction. modify_qp.cpp changes them, post.cpp and post_ex.cpp post.
+#include <algorithm>
+#include <memory>
+
+#include "lib/adapters/verbs/context.hpp"
+#include "lib/adapters/verbs/events.hpp"
+#include "lib/adapters/verbs/post_ex.hpp"
+#include "lib/adapters/verbs/references.hpp"
+
+namespace weft::drop_in {
+namespace {
+
+constexpr const char* kCall = "ibv_create_qp";
+
+constexpr uint32_t kKnownMask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+
+bool has_mask(const ibv_qp_init_attr_ex& attr, uint32_t bit) noexcept {
+  return (attr.comp_mask & bit) != 0;
+}
+
+std::optional<QpType> type_of(ibv_qp_type type) noexcept {
+  switch (type) {
+    case IBV_QPT_RC:
+      return QpType::rc;
+    case IBV_QPT_UC:
+      return QpType::uc;
+    case IBV_QPT_UD:
+      return QpType::ud;
+    case IBV_QPT_XRC_SEND:
+      return QpType::xrc_initiator;
+    case IBV_QPT_XRC_RECV:
+      return QpType::xrc_target;
+    default:
+      return std::nullopt;
+  }
+}
+
+int check_queues(const ibv_qp_init_attr_ex& attr) noexcept {
+  if (attr.qp_type == IBV_QPT_XRC_RECV) {
+    if (!has_mask(attr, IBV_QP_INIT_ATTR_XRCD) || attr.xrcd == nullptr)
+      return refuse(EINVAL, kCall, "an XRC target needs xrcd");
+    return 0;
+  }
+  if (!has_mask(attr, IBV_QP_INIT_ATTR_PD) || attr.pd == nullptr)
+    return refuse(EINVAL, kCall, "pd is missing");
+  if (attr.send_cq == nullptr) return refuse(EINVAL, kCall, "send_cq is null");
+  if (attr.qp_type != IBV_QPT_XRC_SEND && attr.recv_cq == nullptr)
+    return refuse(EINVAL, kCall, "recv_cq is null");
+  if (attr.qp_type == IBV_QPT_XRC_SEND && attr.srq != nullptr)
+    return refuse(EINVAL, kCall, "an XRC initiator takes no srq");
+  return 0;
+}
+
+int check(const ibv_qp_init_attr_ex& attr) noexcept {
+  if (!type_of(attr.qp_type))
+    return refuse(EOPNOTSUPP, kCall, "qp_type %d: no raw packets, no types of one vendor",
+                  int{attr.qp_type});
+  if ((attr.comp_mask & ~kKnownMask) != 0)
+    return refuse(EOPNOTSUPP, kCall, "comp_mask 0x%x: no TSO, no receive-side scaling",
+                  attr.comp_mask);
+  // A device never delivers a multicast datagram to its own sender: BLOCK_SELF_MCAST_LB is granted.
+  constexpr uint32_t kKnownFlags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+  if (has_mask(attr, IBV_QP_INIT_ATTR_CREATE_FLAGS) && (attr.create_flags & ~kKnownFlags) != 0)
+    return refuse(EOPNOTSUPP, kCall, "create_flags 0x%x: only BLOCK_SELF_MCAST_LB is known",
+                  attr.create_flags);
+  return check_queues(attr);
+}
+
+QueuePairOptions options_of(const ibv_qp_init_attr_ex& attr) {
+  QueuePairOptions options{.type = *type_of(attr.qp_type)};
+  if (attr.send_cq != nullptr) options.send_cq = of(attr.send_cq).queue;
+  if (attr.recv_cq != nullptr) options.recv_cq = of(attr.recv_cq).queue;
+  options.max_send_wr = std::max(attr.cap.max_send_wr, 1U);
+  options.max_recv_wr = std::max(attr.cap.max_recv_wr, 1U);
+  options.max_send_sge = std::max(attr.cap.max_send_sge, 1U);
+  options.max_recv_sge = std::max(attr.cap.max_recv_sge, 1U);
+  options.max_inline = attr.cap.max_inline_data;
+  options.signal_all = attr.sq_sig_all != 0;
+  if (attr.srq != nullptr && !is_xrc(options.type))
+    options.shared_receive_queue = of(attr.srq).queue;
+  if (options.type == QpType::xrc_target) options.xrc_domain = of(attr.xrcd).domain;
+  return options;
+}
+
+// Adds `step` to the users of all that the queue pair refers to.
+void count_users(Qp& qp, int step) noexcept {
+  if (qp.qp.qp_base.pd != nullptr) of(qp.qp.qp_base.pd).users += step;
+  if (qp.init.send_cq != nullptr) of(qp.init.send_cq).users += step;
+  if (qp.init.recv_cq != nullptr) of(qp.init.recv_cq).users += step;
+  if (qp.init.srq != nullptr) of(qp.init.srq).users += step;
+  if (qp.xrcd != nullptr) qp.xrcd->users += step;
+}
+
+void fill(Qp& qp, const ibv_qp_init_attr_ex& attr, ibv_context* verbs) noexcept {
+  ibv_qp& base = qp.qp.qp_base;
+  const bool is_target = attr.qp_type == IBV_QPT_XRC_RECV;
+  qp.init = {.qp_context = attr.qp_context,
+             .send_cq = is_target ? nullptr : attr.send_cq,
+             .recv_cq = is_target || attr.qp_type == IBV_QPT_XRC_SEND ? nullptr : attr.recv_cq,
+             .srq = is_target ? nullptr : attr.srq,
+             .cap = attr.cap,
+             .qp_type = attr.qp_type,
+             .sq_sig_all = attr.sq_sig_all};
+  qp.xrcd = is_target ? &of(attr.xrcd) : nullptr;
+  base.context = verbs;
+  base.qp_context = attr.qp_context;
+  base.pd = is_target ? nullptr : attr.pd;
+  base.send_cq = qp.init.send_cq;
+  base.recv_cq = qp.init.recv_cq;
+  base.srq = qp.init.srq;
+  base.qp_num = base.handle = qp.pair.number().value;
+  base.state = IBV_QPS_RESET;
+  base.qp_type = attr.qp_type;
+  pthread_mutex_init(&base.mutex, nullptr);
+  pthread_cond_init(&base.cond, nullptr);
+}
+
+ibv_qp* create(ibv_context* verbs, ibv_qp_init_attr_ex& attr) {
+  if (check(attr) != 0) return nullptr;
+  Context& context = context_of(verbs);
+  Result<ProtectionDomain> domain = attr.qp_type == IBV_QPT_XRC_RECV
+                                        ? context.device.protection_domain()
+                                        : Result<ProtectionDomain>(of(attr.pd).domain);
+  if (!domain) return refuse_null<ibv_qp>(kCall, domain.error());
+  auto pair = domain->queue_pair(options_of(attr));
+  if (!pair) return refuse_null<ibv_qp>(kCall, pair.error());
+  auto qp = std::unique_ptr<Qp>(new Qp{.qp = {}, .pair = *pair, .context = &context});
+  fill(*qp, attr, verbs);
+  if (has_mask(attr, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+    if (const int error = set_extended_post(*qp, attr.send_ops_flags))
+      return refuse_null<ibv_qp>(error, kCall, "send_ops_flags 0x%llx for this type of queue pair",
+                                 static_cast<unsigned long long>(attr.send_ops_flags));
+  {
+    const std::lock_guard guard(context.entry->lock);
+    context.entry->qps[pair->number().value] = qp.get();
+  }
+  count_users(*qp, 1);
+  retain(context);
+  return &qp.release()->qp.qp_base;
+}
+
+ibv_qp* create_qp_ex(ibv_context* verbs, ibv_qp_init_attr_ex* attr) noexcept {
+  return without_exceptions(kCall, [&] { return create(verbs, *attr); });
+}
+
+ibv_qp* open_qp(ibv_context*, ibv_qp_open_attr*) noexcept {
+  not_supported("ibv_open_qp", "XRC targets are not shared");
+  return nullptr;
+}
+
+}  // namespace
+
+void set_qp_operations(verbs_context& verbs) noexcept {
+  verbs.create_qp_ex = create_qp_ex;
+  verbs.open_qp = open_qp;
+}
+
+}  // namespace weft::drop_in
+
+using namespace weft::drop_in;
+
+ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  ibv_qp_init_attr_ex all{.qp_context = attr->qp_context,
+                          .send_cq = attr->send_cq,
+                          .recv_cq = attr->recv_cq,
+                          .srq = attr->srq,
+                          .cap = attr->cap,
+                          .qp_type = attr->qp_type,
+                          .sq_sig_all = attr->sq_sig_all,
+                          .comp_mask = IBV_QP_INIT_ATTR_PD,
+                          .pd = pd};
+  ibv_qp* qp = create_qp_ex(pd->context, &all);
+  if (qp != nullptr) attr->cap = all.cap;
+  return qp;
+}
+
+int ibv_destroy_qp(ibv_qp* verbs) {
+  Qp& qp = of(verbs);
+  Context& context = *qp.context;
+  uint32_t reported = 0;
+  {
+    const std::lock_guard guard(context.entry->lock);
+    context.entry->qps.erase(verbs->qp_num);
+    drop_events_of(context, verbs);
+    reported = qp.async_events_reported;
+  }
+  wait_for_acks(*verbs, &ibv_qp::events_completed, reported);
+  count_users(qp, -1);
+  free_extended_post(qp);
+  pthread_mutex_destroy(&verbs->mutex);
+  pthread_cond_destroy(&verbs->cond);
+  delete &qp;
+  release(context);
+  return 0;
+}
+
+const weft::QueuePair& weft_verbs_qp(ibv_qp* qp) { return of(qp).pair; }

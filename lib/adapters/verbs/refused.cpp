@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What no device of weft can do: objects of other processes, memory on the device, flow steering,
+// work queues, counters. All say EOPNOTSUPP. So do calls of rdma-core 56 to 65 that are newer than
+// our headers.
+#include "lib/adapters/verbs/context.hpp"
+#include "lib/adapters/verbs/references.hpp"
+
+namespace weft::drop_in {
+namespace {
+
+constexpr const char* kNoDeviceMemory = "the device has no memory of its own";
+constexpr const char* kNoSteering = "there is no flow steering";
+constexpr const char* kNoCounters = "there are no counters of flows";
+constexpr const char* kNoWorkQueues = "there are no work queues without a queue pair";
+constexpr const char* kNoTagMatching = "there is no tag matching";
+constexpr const char* kNotShared = "objects are not shared between processes";
+
+template <class T>
+T* null_not_supported(const char* call, const char* reason) noexcept {
+  not_supported(call, reason);
+  return nullptr;
+}
+
+void set_flow_operations(verbs_context& verbs) noexcept {
+  verbs.ibv_create_flow = [](ibv_qp*, ibv_flow_attr*) {
+    return null_not_supported<ibv_flow>("ibv_create_flow", kNoSteering);
+  };
+  verbs.ibv_destroy_flow = [](ibv_flow*) { return not_supported("ibv_destroy_flow", kNoSteering); };
+  verbs.create_flow_action_esp = [](ibv_context*, ibv_flow_action_esp_attr*) {
+    return null_not_supported<ibv_flow_action>("ibv_create_flow_action_esp", kNoSteering);
+  };
+  verbs.modify_flow_action_esp = [](ibv_flow_action*, ibv_flow_action_esp_attr*) {
+    return not_supported("ibv_modify_flow_action_esp", kNoSteering);
+  };
+  verbs.destroy_flow_action = [](ibv_flow_action*) {
+    return not_supported("ibv_destroy_flow_action", kNoSteering);
+  };
+  verbs.create_counters = [](ibv_context*, ibv_counters_init_attr*) {
+    return null_not_supported<ibv_counters>("ibv_create_counters", kNoCounters);
+  };
+  verbs.destroy_counters = [](ibv_counters*) {
+    return not_supported("ibv_destroy_counters", kNoCounters);
+  };
+  verbs.attach_counters_point_flow = [](ibv_counters*, ibv_counter_attach_attr*, ibv_flow*) {
+    return not_supported("ibv_attach_counters_point_flow", kNoCounters);
+  };
+  verbs.read_counters = [](ibv_counters*, uint64_t*, uint32_t, uint32_t) {
+    return not_supported("ibv_read_counters", kNoCounters);
+  };
+}
+
+void set_queue_operations(verbs_context& verbs) noexcept {
+  verbs.create_wq = [](ibv_context*, ibv_wq_init_attr*) {
+    return null_not_supported<ibv_wq>("ibv_create_wq", kNoWorkQueues);
+  };
+  verbs.modify_wq = [](ibv_wq*, ibv_wq_attr*) {
+    return not_supported("ibv_modify_wq", kNoWorkQueues);
+  };
+  verbs.destroy_wq = [](ibv_wq*) { return not_supported("ibv_destroy_wq", kNoWorkQueues); };
+  verbs.create_rwq_ind_table = [](ibv_context*, ibv_rwq_ind_table_init_attr*) {
+    return null_not_supported<ibv_rwq_ind_table>("ibv_create_rwq_ind_table", kNoWorkQueues);
+  };
+  verbs.destroy_rwq_ind_table = [](ibv_rwq_ind_table*) {
+    return not_supported("ibv_destroy_rwq_ind_table", kNoWorkQueues);
+  };
+  verbs.post_srq_ops = [](ibv_srq*, ibv_ops_wr*, ibv_ops_wr**) {
+    return not_supported("ibv_post_srq_ops", kNoTagMatching);
+  };
+  verbs.modify_qp_rate_limit = [](ibv_qp*, ibv_qp_rate_limit_attr*) {
+    return not_supported("ibv_modify_qp_rate_limit", "queue pairs have no rate limit");
+  };
+}
+
+void set_device_memory_operations(verbs_context& verbs) noexcept {
+  verbs.alloc_dm = [](ibv_context*, ibv_alloc_dm_attr*) {
+    return null_not_supported<ibv_dm>("ibv_alloc_dm", kNoDeviceMemory);
+  };
+  verbs.free_dm = [](ibv_dm*) { return not_supported("ibv_free_dm", kNoDeviceMemory); };
+  verbs.reg_dm_mr = [](ibv_pd*, ibv_dm*, uint64_t, size_t, unsigned) {
+    return null_not_supported<ibv_mr>("ibv_reg_dm_mr", kNoDeviceMemory);
+  };
+}
+
+}  // namespace
+
+void set_refused_operations(verbs_context& verbs) noexcept {
+  set_flow_operations(verbs);
+  set_queue_operations(verbs);
+  set_device_memory_operations(verbs);
+}
+
+}  // namespace weft::drop_in
+
+using namespace weft::drop_in;
+
+ibv_context* ibv_import_device(int) {
+  return null_not_supported<ibv_context>("ibv_import_device", kNotShared);
+}
+ibv_pd* ibv_import_pd(ibv_context*, uint32_t) {
+  return null_not_supported<ibv_pd>("ibv_import_pd", kNotShared);
+}
+void ibv_unimport_pd(ibv_pd*) { not_supported("ibv_unimport_pd", kNotShared); }
+ibv_mr* ibv_import_mr(ibv_pd*, uint32_t) {
+  return null_not_supported<ibv_mr>("ibv_import_mr", kNotShared);
+}
+void ibv_unimport_mr(ibv_mr*) { not_supported("ibv_unimport_mr", kNotShared); }
+ibv_dm* ibv_import_dm(ibv_context*, uint32_t) {
+  return null_not_supported<ibv_dm>("ibv_import_dm", kNoDeviceMemory);
+}
+void ibv_unimport_dm(ibv_dm*) { not_supported("ibv_unimport_dm", kNoDeviceMemory); }
+
+// Enhanced connection establishment is an agreement between devices of one vendor.
+int ibv_set_ece(ibv_qp*, ibv_ece*) { return not_supported("ibv_set_ece", "there is no ECE"); }
+int ibv_query_ece(ibv_qp*, ibv_ece* ece) {
+  *ece = {};
+  return not_supported("ibv_query_ece", "there is no ECE");
+}
+
+// Names of IBVERBS_1.15 to 1.18, whose structures our headers do not have: no argument is read.
+#define WEFT_REFUSED_POINTER(NAME, REASON) \
+  void* NAME() { return null_not_supported<void>(#NAME, REASON); }
+#define WEFT_REFUSED_INT(NAME, REASON) \
+  int NAME() { return not_supported(#NAME, REASON); }
+#define WEFT_REFUSED_FD(NAME, REASON) \
+  int NAME() {                        \
+    not_supported(#NAME, REASON);     \
+    return -1;                        \
+  }
+extern "C" {
+WEFT_REFUSED_POINTER(ibv_alloc_dmah, "there are no DMA handles")
+WEFT_REFUSED_INT(ibv_dealloc_dmah, "there are no DMA handles")
+WEFT_REFUSED_POINTER(ibv_reg_mr_ex, "use ibv_reg_mr")
+WEFT_REFUSED_FD(ibv_dm_export_dmabuf_fd, kNoDeviceMemory)
+WEFT_REFUSED_INT(ibv_query_port_speed, "use ibv_query_port")
+WEFT_REFUSED_POINTER(ibv_alloc_buf, kNoDeviceMemory)
+WEFT_REFUSED_INT(ibv_free_buf, kNoDeviceMemory)
+WEFT_REFUSED_POINTER(ibv_reg_buf_mr, kNoDeviceMemory)
+WEFT_REFUSED_FD(ibv_export_buf_dmabuf_fd, kNoDeviceMemory)
+WEFT_REFUSED_POINTER(ibv_create_comp_cntr, "there are no completion counters")
+WEFT_REFUSED_INT(ibv_destroy_comp_cntr, "there are no completion counters")
+}

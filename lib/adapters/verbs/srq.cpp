@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Shared receive queues, basic and of XRC.
+#include <algorithm>
+#include <memory>
+
+#include "lib/adapters/verbs/context.hpp"
+#include "lib/adapters/verbs/events.hpp"
+#include "lib/adapters/verbs/references.hpp"
+
+namespace weft::drop_in {
+namespace {
+
+constexpr const char* kCreate = "ibv_create_srq";
+
+int check(const ibv_srq_init_attr_ex& attr, ibv_srq_type type) noexcept {
+  const auto has = [&](uint32_t bit) { return (attr.comp_mask & bit) != 0; };
+  if (attr.comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED)
+    return refuse(EINVAL, kCreate, "comp_mask 0x%x has unknown bits", attr.comp_mask);
+  if (!has(IBV_SRQ_INIT_ATTR_PD) || attr.pd == nullptr)
+    return refuse(EINVAL, kCreate, "pd is missing");
+  if (attr.attr.max_wr == 0) return refuse(EINVAL, kCreate, "max_wr is 0");
+  if (type == IBV_SRQT_TM) return refuse(EOPNOTSUPP, kCreate, "there is no tag matching");
+  if (type == IBV_SRQT_BASIC) return 0;
+  if (!has(IBV_SRQ_INIT_ATTR_XRCD) || attr.xrcd == nullptr || !has(IBV_SRQ_INIT_ATTR_CQ) ||
+      attr.cq == nullptr)
+    return refuse(EINVAL, kCreate, "a queue of XRC needs xrcd and cq");
+  return 0;
+}
+
+void count_users(Srq& srq, int step) noexcept {
+  of(srq.srq.pd).users += step;
+  if (srq.xrcd != nullptr) srq.xrcd->users += step;
+  if (srq.cq != nullptr) srq.cq->users += step;
+}
+
+ibv_srq* create(ibv_context* verbs, ibv_srq_init_attr_ex& attr) {
+  const ibv_srq_type type =
+      (attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 ? attr.srq_type : IBV_SRQT_BASIC;
+  if (check(attr, type) != 0) return nullptr;
+  Context& context = context_of(verbs);
+  const bool is_xrc = type == IBV_SRQT_XRC;
+  SharedReceiveQueueOptions options{.max_recv_wr = attr.attr.max_wr,
+                                    .max_recv_sge = std::max(attr.attr.max_sge, 1U)};
+  if (is_xrc) {
+    options.xrc_domain = of(attr.xrcd).domain;
+    options.cq = of(attr.cq).queue;
+  }
+  auto queue = of(attr.pd).domain.shared_receive_queue(options);
+  if (!queue) return refuse_null<ibv_srq>(kCreate, queue.error());
+  attr.attr = {.max_wr = options.max_recv_wr, .max_sge = options.max_recv_sge, .srq_limit = 0};
+  auto srq = std::unique_ptr<Srq>(new Srq{.srq = {.context = verbs,
+                                                  .srq_context = attr.srq_context,
+                                                  .pd = attr.pd,
+                                                  .handle = queue->number()},
+                                          .queue = *queue,
+                                          .context = &context,
+                                          .attributes = attr.attr,
+                                          .type = type,
+                                          .xrcd = is_xrc ? &of(attr.xrcd) : nullptr,
+                                          .cq = is_xrc ? &of(attr.cq) : nullptr});
+  pthread_mutex_init(&srq->srq.mutex, nullptr);
+  pthread_cond_init(&srq->srq.cond, nullptr);
+  {
+    const std::lock_guard guard(context.entry->lock);
+    context.entry->srqs[queue->number()] = srq.get();
+  }
+  count_users(*srq, 1);
+  retain(context);
+  return &srq.release()->srq;
+}
+
+ibv_srq* create_srq_ex(ibv_context* verbs, ibv_srq_init_attr_ex* attr) noexcept {
+  return without_exceptions(kCreate, [&] { return create(verbs, *attr); });
+}
+
+int get_srq_num(ibv_srq* srq, uint32_t* number) noexcept {
+  *number = of(srq).queue.number();
+  return 0;
+}
+
+}  // namespace
+
+void set_srq_operations(verbs_context& verbs) noexcept {
+  verbs.create_srq_ex = create_srq_ex;
+  verbs.get_srq_num = get_srq_num;
+}
+
+}  // namespace weft::drop_in
+
+using namespace weft::drop_in;
+
+ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) {
+  ibv_srq_init_attr_ex all{.srq_context = attr->srq_context,
+                           .attr = attr->attr,
+                           .comp_mask = IBV_SRQ_INIT_ATTR_PD,
+                           .pd = pd};
+  ibv_srq* srq = create_srq_ex(pd->context, &all);
+  if (srq != nullptr) attr->attr = all.attr;
+  return srq;
+}
+
+int ibv_modify_srq(ibv_srq* verbs, ibv_srq_attr* attr, int mask) {
+  constexpr const char* kCall = "ibv_modify_srq";
+  if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0)
+    return refuse(EINVAL, kCall, "srq_attr_mask 0x%x has unknown bits",
+                  static_cast<unsigned>(mask));
+  if ((mask & IBV_SRQ_MAX_WR) != 0) return not_supported(kCall, "MAX_WR: the capacity is fixed");
+  if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
+  return without_exceptions(kCall, [&] {
+    const auto armed = of(verbs).queue.arm_limit(attr->srq_limit);
+    if (!armed) return refuse(kCall, armed.error());
+    of(verbs).attributes.srq_limit = attr->srq_limit;
+    return 0;
+  });
+}
+
+int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
+  *attr = of(srq).attributes;
+  return 0;
+}
+
+int ibv_destroy_srq(ibv_srq* verbs) {
+  Srq& srq = of(verbs);
+  if (const int users = srq.users)
+    return refuse(EBUSY, "ibv_destroy_srq", "%d queue pairs use it", users);
+  Context& context = *srq.context;
+  uint32_t reported = 0;
+  {
+    const std::lock_guard guard(context.entry->lock);
+    context.entry->srqs.erase(srq.queue.number());
+    drop_events_of(context, verbs);
+    reported = srq.async_events_reported;
+  }
+  wait_for_acks(*verbs, &ibv_srq::events_completed, reported);
+  count_users(srq, -1);
+  pthread_mutex_destroy(&verbs->mutex);
+  pthread_cond_destroy(&verbs->cond);
+  delete &srq;
+  release(context);
+  return 0;
+}
+
+const weft::SharedReceiveQueue& weft_verbs_srq(ibv_srq* srq) { return of(srq).queue; }
