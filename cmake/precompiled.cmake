@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Headers that are parsed once and not in each of 900 files: cmake/precompiled/KIND.hpp. A header of
-# weft is never among them. weft_precompile(TARGET KIND) gives TARGET those of KIND and compiles it
-# with -O1 where the library has -O2: tests and tools call the library, which does the work.
+# Headers that are parsed once and not in each of 900 files: cmake/precompiled/*.hpp. A header of
+# weft is never among them. weft_precompile(TARGET KIND) gives TARGET those of KIND, with the
+# optimization of KIND: -O1 for tests and tools, which call the library that does the work, and the
+# library's -O2 for programs that measure.
 option(WEFT_PRECOMPILE "parse the largest headers once" ON)
 set(WEFT_LIGHT_OPTIMIZATION $<$<CONFIG:Release>:-O1>)
 
-# weft_precompiled_headers(KIND CODE): CODE is -fPIC for libraries, -fPIE for programs, since a
-# precompiled header serves only files that are compiled with the same options.
-function(weft_precompiled_headers KIND CODE)
+# weft_precompiled_headers(KIND HEADER CODE OPTIMIZATION): CODE is -fPIC for libraries, -fPIE for
+# programs, since a precompiled header serves only files that are compiled with the same options.
+function(weft_precompiled_headers KIND HEADER CODE OPTIMIZATION)
+  set(WEFT_OPTIMIZATION_${KIND} ${OPTIMIZATION} CACHE INTERNAL "")
   if(NOT WEFT_PRECOMPILE)
     return()
   endif()
@@ -15,15 +17,15 @@ function(weft_precompiled_headers KIND CODE)
   file(CONFIGURE OUTPUT ${SOURCE} CONTENT "")
   add_library(weft_precompiled_${KIND} OBJECT ${SOURCE})
   set_target_properties(weft_precompiled_${KIND} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(weft_precompiled_${KIND} PRIVATE ${CODE} ${WEFT_LIGHT_OPTIMIZATION})
+  target_compile_options(weft_precompiled_${KIND} PRIVATE ${CODE} ${OPTIMIZATION})
   target_include_directories(weft_precompiled_${KIND} PRIVATE ${PROJECT_SOURCE_DIR}
                                                               ${PROJECT_SOURCE_DIR}/include)
   target_precompile_headers(weft_precompiled_${KIND} PRIVATE
-                            ${PROJECT_SOURCE_DIR}/cmake/precompiled/${KIND}.hpp)
+                            ${PROJECT_SOURCE_DIR}/cmake/precompiled/${HEADER}.hpp)
 endfunction()
 
 function(weft_precompile TARGET KIND)
-  target_compile_options(${TARGET} PRIVATE ${WEFT_LIGHT_OPTIMIZATION})
+  target_compile_options(${TARGET} PRIVATE ${WEFT_OPTIMIZATION_${KIND}})
   if(TARGET weft_precompiled_${KIND})
     target_precompile_headers(${TARGET} REUSE_FROM weft_precompiled_${KIND})
     # gcc forgets in precompiled headers where libstdc++ silences these for its own code.

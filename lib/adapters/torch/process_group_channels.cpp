@@ -13,7 +13,7 @@ namespace {
 
 constexpr Duration kLongest = Duration::from_s(30 * 24 * 3600);
 constexpr char kAll[] = "all";  // the meeting of the whole group
-constexpr char kDestroyed[] = "weft: the process group is destroyed";
+constexpr char kGroupDestroyed[] = "weft: the process group is destroyed";
 
 // "yes" from a rank that is here; after "!", why it will not come.
 std::string here_key(const std::string& meeting, uint32_t rank) {
@@ -99,7 +99,7 @@ ProcessGroup::ChannelPtr ProcessGroup::pair_channel(const char* operation, int f
   TORCH_CHECK(peer >= 0 && peer < size_ && peer != rank_, "weft: ", operation, ": rank ", rank_,
               " of ", size_, " has no peer ", peer);
   const std::lock_guard<std::mutex> lock(mutex_);
-  TORCH_CHECK(all_, kDestroyed);
+  TORCH_CHECK(all_, kGroupDestroyed);
   ChannelPtr& channel = pairs_[{from, to, tag}];
   if (!channel) {
     const std::string name =
@@ -117,7 +117,7 @@ CallOptions ProcessGroup::limited(Milliseconds timeout) const {
 
 ProcessGroup::ChannelPtr ProcessGroup::everybody() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  TORCH_CHECK(all_, kDestroyed);
+  TORCH_CHECK(all_, kGroupDestroyed);
   return all_;
 }
 
