@@ -82,6 +82,39 @@ TEST_CASE("a duplicate WRITE is acknowledged and not executed, roce:C-DUP-24") {
   CHECK(same(first, d.station_b.at(0)));
 }
 
+// Kernel rxe takes an ACK with the PSN of a READ for the READ's completion, without its data.
+TEST_CASE("an ACK behind READs and atomics carries the PSN of the last WRITE, roce:C-ACK-31") {
+  Dialogue d(without_credits(start_psn()));
+  const std::vector<std::byte> data = bytes_of(64, 1);
+  const Psn psn = d.expected();
+  check_answer(d.responses_to(d.write(psn, data)), kAck, psn);
+  REQUIRE(d.responses_to(d.read(psn + 1, 2000)).size() == 2);
+  REQUIRE(d.responses_to(d.fetch_add(psn + 3, 1, 4096)).size() == 1);
+  d.world.run_for(Duration::from_us(10));
+  check_answer(d.responses_to(d.write(psn, data)), kAck, psn);  // a duplicate
+  check_answer(d.responses_to(d.write(psn + 4, data)), kAck, psn + 4);
+  d.world.run_for(Duration::from_us(10));
+  check_answer(d.responses_to(d.write(psn, data)), kAck, psn + 4);
+}
+
+// An older PSN would be a new one after the wrap: behind many READs the ACK acknowledges some.
+TEST_CASE("the PSN in ACKs is at most 2^22 behind, roce:C-DUP-24") {
+  constexpr uint32_t kFarthest = 1 << 22;
+  for (const uint32_t more : {0u, 1u}) {
+    INFO("READs of 2^22 + " << more << " packets");
+    Dialogue d(without_credits());
+    const std::vector<std::byte> data = bytes_of(64, 1);
+    const Psn psn = d.expected();
+    check_answer(d.responses_to(d.write(psn, data)), kAck, psn);
+    d.b.qp().res.expected = psn + kFarthest + more;  // as after READs of so many packets, less one
+    REQUIRE(d.responses_to(d.read(psn + kFarthest + more, 8)).size() == 1);
+    d.world.run_for(Duration::from_us(10));
+    const Psn next = psn + kFarthest + more + 1;
+    check_answer(d.responses_to(d.write(next + Psn::kMask, data)), kAck,
+                 more == 0 ? psn : next + (Psn::kMask - kFarthest / 2));
+  }
+}
+
 TEST_CASE("a duplicate READ is executed again, also a part of it, roce:C-DUP-25 roce:C-PSN-22") {
   Dialogue d(without_credits(start_psn()));
   const Psn psn = d.expected();

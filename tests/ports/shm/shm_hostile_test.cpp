@@ -233,3 +233,46 @@ TEST_CASE("shm: an invalid handshake reply has no effect") {
     CHECK_FALSE(by_reference);
   }
 }
+
+// That a pull from the peer works is proven by 16 random bytes, not by its success: under the
+// process id that the kernel names another process may run, in another namespace of processes.
+TEST_CASE("shm: payload goes by reference only to a peer that read the nonce (threat:A31)") {
+  auto victim = open_port(job(), {{"by_reference", "1"}, {"threshold", "4096"}});
+  const auto flags_for = [&](const shm::Nonce& told, const shm::Nonce* there) {
+    Forger forger(job());
+    forger.hello.nonce = told;
+    forger.hello.nonce_address = reinterpret_cast<uint64_t>(there);
+    forger.send_handshake(victim->address());
+    look_around(*victim);
+    shm::HandshakeReply reply;
+    REQUIRE(recv(forger.socket.fd(), &reply, sizeof reply, MSG_DONTWAIT) == sizeof reply);
+    CHECK(reply.magic == shm::kReplyMagic);
+    return reply.flags & shm::kFlagCanPull;
+  };
+  shm::Nonce nonce;
+  for (size_t i = 0; i < nonce.size(); ++i) nonce[i] = static_cast<std::byte>(i + 1);
+  CHECK(flags_for(nonce, &nonce) == shm::kFlagCanPull);
+  shm::Nonce last_differs = nonce;
+  last_differs.back() ^= std::byte{1};
+  CHECK(flags_for(last_differs, &nonce) == 0);
+  CHECK(flags_for({}, nullptr) == 0);  // nothing was read: 16 zeros are no proof
+}
+
+TEST_CASE("shm: a port names a random nonce and where it lies") {
+  shm::Nonce seen[2];
+  for (shm::Nonce& nonce : seen) {
+    auto port = open_port(job());
+    Forger forger(job());
+    REQUIRE(send(*port, forger.gid, pattern(32, 1)));
+    shm::Descriptor accepted(accept4(forger.listener.fd(), nullptr, nullptr, SOCK_NONBLOCK));
+    shm::Hello hello;
+    shm::Descriptor file;
+    REQUIRE(shm::receive_hello(accepted.fd(), hello, file) == shm::Received::ok);
+    nonce = hello.nonce;
+    REQUIRE(hello.nonce_address != 0);
+    CHECK(std::memcmp(reinterpret_cast<const void*>(hello.nonce_address), nonce.data(),
+                      nonce.size()) == 0);
+  }
+  CHECK(seen[0] != seen[1]);
+  CHECK(seen[0] != shm::Nonce{});
+}

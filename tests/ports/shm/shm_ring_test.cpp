@@ -242,6 +242,85 @@ TEST_CASE("ring: invalid writes of a producer are detected or harmless (threat:A
   CHECK(revoked > 100);
 }
 
+constexpr uint32_t kData = 1u << 21;  // larger than the largest frame
+
+// Every bound that a consumer checks, on both its sides: a slot as a hostile producer writes it.
+TEST_CASE("ring: a consumer checks each length at its bound (threat:A13)") {
+  using weft::port::shm::DataPlace;
+  using weft::port::shm::kDataHead;
+  using weft::port::shm::kReferenceHead;
+  using weft::port::shm::ReferencePlace;
+  using weft::port::shm::SlotKind;
+  using weft::port::shm::SlotLabel;
+  Sink sink;
+  const auto take = [&](SlotKind kind, size_t head, const auto& place, uint32_t data = kData) {
+    Ring ring(64, data);
+    weft::port::shm::RingView view(ring.memory, ring.geometry);
+    std::memcpy(view.slots[0].body, &place, sizeof place);
+    view.claims[0] = weft::port::shm::kReady;
+    view.slots[0].label = SlotLabel{1, static_cast<uint16_t>(head), kind, 0}.word();
+    RingConsumer consumer(ring.memory, ring.geometry);
+    const Take taken = sink.take(consumer);
+    CHECK(consumer.next() == (taken == Take::frame ? 1 : 0));
+    return taken;
+  };
+  const auto take_data = [&](SlotKind kind, size_t head, uint32_t offset, uint32_t length,
+                             uint32_t data = kData) {
+    return take(kind, head, DataPlace{offset, length}, data);
+  };
+  CHECK(take(SlotKind::inline_frame, 56, uint64_t{}) == Take::frame);
+  CHECK(take(SlotKind::inline_frame, 57, uint64_t{}) == Take::corrupt);
+  CHECK(take(SlotKind{4}, 8, uint64_t{}) == Take::corrupt);
+  for (const SlotKind kind : {SlotKind::split, SlotKind::whole}) {
+    INFO("kind " << static_cast<int>(kind));
+    CHECK(take_data(kind, 0, 0, 0) == Take::corrupt);
+    CHECK(take_data(kind, 0, 0, 1) == Take::frame);
+    CHECK(take_data(kind, 0, 0, kLargestFrame) == Take::frame);
+    CHECK(take_data(kind, 0, 0, kLargestFrame + 1) == Take::corrupt);
+    CHECK(take_data(kind, 0, kData - 1, 1) == Take::frame);
+    CHECK(take_data(kind, 0, kData - 1, 2) == Take::corrupt);
+    CHECK(take_data(kind, 0, kData, 1) == Take::corrupt);
+    CHECK(take_data(kind, 0, kData + 1, 1) == Take::corrupt);
+    CHECK(take_data(kind, 0, UINT32_MAX, 2) == Take::corrupt);  // the sum wraps
+    CHECK(take_data(kind, 0, 0, 65536, 65536) == Take::frame);
+    CHECK(take_data(kind, 0, 0, 65537, 65536) == Take::corrupt);
+  }
+  CHECK(take_data(SlotKind::split, kDataHead, 0, 1) == Take::frame);
+  CHECK(take_data(SlotKind::split, kDataHead + 1, 0, 1) == Take::corrupt);
+  CHECK(take_data(SlotKind::whole, 1, 0, 1) == Take::corrupt);
+  const auto take_reference = [&](size_t head, uint64_t length) {
+    return take(SlotKind::reference, head, ReferencePlace{4096, length});
+  };
+  CHECK(take_reference(0, 0) == Take::corrupt);
+  CHECK(take_reference(0, 1) == Take::frame);
+  CHECK(take_reference(0, kLargestFrame) == Take::frame);
+  CHECK(take_reference(0, kLargestFrame + 1) == Take::corrupt);
+  CHECK(take_reference(0, uint64_t{1} << 32 | 1) == Take::corrupt);  // more than 32 bits of length
+  CHECK(take_reference(kReferenceHead, 1) == Take::frame);
+  CHECK(take_reference(kReferenceHead + 1, 1) == Take::corrupt);
+}
+
+TEST_CASE("ring: a frame without room in the arena stays in the ring") {
+  Ring ring;
+  RingProducer producer(ring.memory, ring.geometry);
+  RingConsumer consumer(ring.memory, ring.geometry);
+  Source source(pattern(80, 1), pattern(20, 1));
+  source.frame.header_length = 0;  // headers not told apart: the whole frame is copied
+  REQUIRE(producer.push(source.frame, false) == Push::taken);
+  Sink sink;
+  const auto take = [&](size_t size) {
+    Arena arena{sink.private_memory.data(), size, 0};
+    const Take taken = consumer.take(sink.frame, sink.copy, arena, sink.by_reference);
+    CHECK(arena.used == (taken == Take::frame ? 128 : 0));
+    return taken;
+  };
+  CHECK(take(99) == Take::no_room);
+  CHECK(consumer.next() == 0);
+  CHECK(take(128) == Take::frame);
+  CHECK(sink.bytes() == joined(source.header, source.payload));
+  CHECK(take(128) == Take::empty);
+}
+
 TEST_CASE("ring: invalid writes of a consumer are detected (threat:A13)") {
   for (const uint64_t nonsense : {uint64_t{5}, UINT64_MAX, uint64_t{1} << 63}) {
     Ring ring;
