@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
+# ctest: realtime
 """Does what docs/tutorial.md says, in its order, in a folder that has nothing but the build.
 
 `<!-- file: NAME -->` before a block: it is appended to that file. `<!-- run -->`: bash runs it, and

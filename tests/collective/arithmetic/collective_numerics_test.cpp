@@ -3,6 +3,7 @@
 // more than rounding, `run` the same in every run, `any` whatever the size and algorithm. Sums of
 // numbers of very different size change with every change of order, ranks come in random order, and
 // the transports are several.
+// ctest: realtime
 #include <cmath>
 #include <cstring>
 #include <map>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Choices of the selector compared with the best algorithm on a grid of calls and networks; and in
 // a real group, which records choice, prediction and time.
+// ctest: realtime
 #include <unistd.h>
 
 #include <bit>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Schedules over dimensions: verified on random grids, in one and in several waves, and executed
 // between ranks whose network has two dimensions, with every element compared.
+// ctest: realtime
 #include <rapidcheck.h>
 
 #include <fstream>

@@ -3,6 +3,7 @@
 // rounded once, whatever the operation, size, buffers, transport, loss and reordering. The bits are
 // compared with those of a simple loop. WEFT_TEST_SEED=N replays
 // a seed that failed.
+// ctest: realtime
 #include "tests/collective/plan/collective_random.hpp"
 
 namespace weft::test {

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The commands of ./dev that search for what the tests do not: fuzz, determinism. ./dev sources this
+# file, and its functions are those of ./dev.
+
+# New inputs go into build/fuzz/corpus; the committed corpus is read only. With runs=N nothing is
+# left to chance and nothing found before counts, so that a change is judged for what it changes.
+command_fuzz() {
+  local much=${1:-20} target limit found=build/fuzz/corpus
+  ensure_packages "${build_packages[@]}" "${clang_packages[@]}"
+  build_preset fuzz
+  shift || true
+  case $much in
+    runs=*)
+      limit=(-seed=1 "-$much")
+      found=build/fuzz/fresh
+      rm -rf "$found"
+      ;;
+    *) limit=("-max_total_time=$much") ;;
+  esac
+  local targets=("$@")
+  ((${#targets[@]})) || mapfile -t targets < <(cd build/fuzz/bin 2>/dev/null && ls fuzz_* || true)
+  ((${#targets[@]})) || die "there is no tests/fuzz/fuzz_*.cpp"
+  for target in "${targets[@]}"; do
+    mkdir -p "$found/$target" "build/fuzz/failures"
+    local corpora=("$found/$target")
+    [[ -d tests/fuzz/corpus/$target ]] && corpora+=("tests/fuzz/corpus/$target")
+    local log=build/fuzz/$target.log
+    if ! "build/fuzz/bin/$target" "${limit[@]}" -timeout=10 -rss_limit_mb=2048 \
+      -artifact_prefix=build/fuzz/failures/ "${corpora[@]}" >"$log" 2>&1; then
+      tail -n 60 "$log"
+      die "$target failed; its input is the artifact in build/fuzz/failures"
+    fi
+    say "$target: $(grep '^Done ' "$log"), $(grep -oE 'cov: [0-9]+' "$log" | tail -1)"
+  done
+  say "${#targets[@]} passed, 0 failed"
+}
+
+# Of a scenario whose hosts run the RoCE or, with controllers that spray, the SRD engine.
+engine_digests() {
+  local preset=$1 scenario=$2 out=build/$1/determinism
+  "build/$preset/bin/weft_sim" run "scenarios/$scenario.toml" --fidelity engine --cc "$3" \
+    --out "$out" >/dev/null || die "weft_sim of $preset failed in $scenario"
+  grep digest "$out/summary.json" >>"build/$preset/hashes.txt"
+}
+
+# The simulator promises the same events from each compiler and optimization. sim_swarm prints one
+# line `seed S hash H` for each seed.
+command_determinism() {
+  local seeds=${1:-20} presets=(release debug clang clang-debug) preset
+  (($# > 1)) && presets=("${@:2}")
+  ensure_packages "${test_packages[@]}" "${clang_packages[@]}"
+  for preset in "${presets[@]}"; do
+    build_preset "$preset" sim_swarm weft_sim_program
+    "build/$preset/bin/sim_swarm" --seeds "$seeds" --hashes | grep hash \
+      >"build/$preset/hashes.txt" || die "sim_swarm of $preset failed"
+    "build/$preset/bin/sim_swarm" --srd --seeds "$seeds" --hashes | grep hash \
+      >>"build/$preset/hashes.txt" || die "sim_swarm --srd of $preset failed"
+    engine_digests "$preset" incast-16 hpcc,dcqcn-paper,swift
+    engine_digests "$preset" spray-incast-16 nscc,rccc,nscc+rccc
+  done
+  for preset in "${presets[@]:1}"; do
+    diff "build/${presets[0]}/hashes.txt" "build/$preset/hashes.txt" ||
+      die "the event hashes of ${presets[0]} (<) and $preset (>) differ"
+  done
+  say "$(wc -l <"build/${presets[0]}/hashes.txt") runs, equal hashes from ${presets[*]}"
+}
