@@ -2,8 +2,11 @@
 // The pcap format: a 24-byte file header, then records of a 16-byte header and a frame.
 #include "lib/wire/pcap_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "lib/base/check.hpp"
 
 namespace weft::wire {
 namespace {
@@ -54,21 +57,22 @@ bool put(std::FILE* file, const void* data, size_t size) noexcept {
 }  // namespace
 
 Result<PcapWriter> PcapWriter::create(const std::string& path) {
-  detail::File file(std::fopen(path.c_str(), "wbe"));
-  if (!file) return file_error(path, "create");
-  std::setvbuf(file.get(), nullptr, _IOFBF, kFileBuffer);
+  Result<base::File> file = base::create_private_file(path, "capture file");
+  if (!file) return file.error();
+  std::setvbuf(file->get(), nullptr, _IOFBF, kFileBuffer);
   const FileHeader header;
-  if (!put(file.get(), &header, sizeof header) || std::fflush(file.get()) != 0)
+  if (!put(file->get(), &header, sizeof header) || std::fflush(file->get()) != 0)
     return file_error(path, "write");
-  return PcapWriter(std::move(file));
+  return PcapWriter(*std::move(file));
 }
 
-bool PcapWriter::write(int64_t time_ns,
-                       std::span<const std::span<const std::byte>> pieces) noexcept {
+bool PcapWriter::write(int64_t time_ns, std::span<const std::span<const std::byte>> pieces,
+                       uint32_t cut) noexcept {
   if (failed_) return false;
   size_t total = 0;
   for (const auto& piece : pieces) total += piece.size();
-  const size_t kept = total < kMaxCapture ? total : kMaxCapture;
+  WEFT_DCHECK(cut <= total);
+  const size_t kept = std::min<size_t>(total - cut, kMaxCapture);
   const RecordHeader header{static_cast<uint32_t>(time_ns / kNsPerSecond),
                             static_cast<uint32_t>(time_ns % kNsPerSecond),
                             static_cast<uint32_t>(kept), static_cast<uint32_t>(total)};
@@ -90,7 +94,7 @@ bool PcapWriter::flush() noexcept {
 }
 
 Result<PcapReader> PcapReader::open(const std::string& path) {
-  detail::File file(std::fopen(path.c_str(), "rbe"));
+  base::File file(std::fopen(path.c_str(), "rbe"));
   if (!file) return file_error(path, "open");
   std::setvbuf(file.get(), nullptr, _IOFBF, kFileBuffer);
   FileHeader header;

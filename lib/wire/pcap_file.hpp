@@ -5,41 +5,36 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "lib/base/private_file.hpp"
 #include "weft/result.hpp"
 
 namespace weft::wire {
-
-namespace detail {
-struct CloseFile {
-  void operator()(std::FILE* file) const noexcept { std::fclose(file); }
-};
-using File = std::unique_ptr<std::FILE, CloseFile>;
-}  // namespace detail
 
 // The longest record that is written or accepted.
 inline constexpr uint32_t kMaxCapture = 262'144;
 
 class PcapWriter {
  public:
-  // Creates or truncates the file. Errors: io_error with the path and the system's reason.
+  // Creates or empties the file, which only its owner can read. Errors: those of
+  // base::create_private_file().
   static Result<PcapWriter> create(const std::string& path);
 
-  // Writes one frame, given in pieces. False after a failed write (such as a full disk): nothing
-  // more is written then, so that at most the last record is incomplete.
-  bool write(int64_t time_ns, std::span<const std::span<const std::byte>> pieces) noexcept;
+  // Writes one frame, given in pieces, of which the last `cut` bytes are left out. False after a
+  // failed write (such as a full disk): nothing more is written then, so that at most the last
+  // record is incomplete.
+  bool write(int64_t time_ns, std::span<const std::span<const std::byte>> pieces,
+             uint32_t cut = 0) noexcept;
 
   bool flush() noexcept;
   uint64_t records() const noexcept { return records_; }
 
  private:
-  explicit PcapWriter(detail::File file) : file_(std::move(file)) {}
-  detail::File file_;
+  explicit PcapWriter(base::File file) : file_(std::move(file)) {}
+  base::File file_;
   uint64_t records_ = 0;
   bool failed_ = false;
 };
@@ -60,9 +55,9 @@ class PcapReader {
   bool truncated() const noexcept { return truncated_; }
 
  private:
-  PcapReader(detail::File file, bool swapped, bool nanoseconds)
+  PcapReader(base::File file, bool swapped, bool nanoseconds)
       : file_(std::move(file)), swapped_(swapped), nanoseconds_(nanoseconds) {}
-  detail::File file_;
+  base::File file_;
   std::vector<std::byte> buffer_;
   bool swapped_ = false;
   bool nanoseconds_ = true;

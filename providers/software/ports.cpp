@@ -18,9 +18,23 @@ using PortResult = Result<std::unique_ptr<transport::Port>>;
 using Options = std::vector<std::pair<std::string, std::string>>;
 
 PortResult wrap_pcap(std::unique_ptr<transport::Port> inner, const Options& options) {
-  if (options.size() != 1 || options[0].first != "pcap")
-    return Error{Code::invalid_argument, "pcap has one key: pcap=FILE"};
-  return middleware::PcapPort::wrap(std::move(inner), options[0].second);
+  std::string file;
+  middleware::CaptureOptions capture;
+  for (const auto& [key, value] : options) {
+    const bool is_switch = value == "0" || value == "1";
+    if (key == "pcap" && file.empty())
+      file = value;
+    else if (key == "pcap.payload" && is_switch)
+      capture.payload = value == "1";
+    else if (key == "pcap.keys" && is_switch)
+      capture.keys = value == "1";
+    else
+      return Error{Code::invalid_argument, "\"" + key + "=" + value +
+                                               "\" is not valid: pcap=FILE, pcap.payload=0 or 1, "
+                                               "pcap.keys=0 or 1"};
+  }
+  if (file.empty()) return Error{Code::invalid_argument, "pcap.* needs pcap=FILE before it"};
+  return middleware::PcapPort::wrap(std::move(inner), file, capture);
 }
 
 PortResult wrap_tracer(std::unique_ptr<transport::Port> inner, const Options& options) {
@@ -40,7 +54,7 @@ PortResult wrap_fault(std::unique_ptr<transport::Port> inner, const Options& opt
 constexpr MiddlewareKind kMiddleware[] = {
     {"fault", "fault.loss, fault.dup, fault.reorder, ... (a wrong fault key lists all)",
      &wrap_fault},
-    {"pcap", "pcap=FILE", &wrap_pcap, true},
+    {"pcap", "pcap=FILE, pcap.payload, pcap.keys", &wrap_pcap, true},
     {"tracer", "tracer=FILE", &wrap_tracer, true},
 };
 

@@ -48,6 +48,25 @@ def pages():
     return [page for page in found if page.parent != old or page.name == "README.md"]
 
 
+def untested(cell):
+    """What is wrong with the tests that a claim names: each is a file of tests/ and the beginnings
+    of names of its cases in quotes; or `none:` and the reason."""
+    if re.match(r"none: \w", cell):
+        return ""
+    found = re.findall(r'(tests/[\w./-]+) ((?:"[^"]+"(?:, )?)+)', cell)
+    if not found:
+        return f"names no case of a test: {cell}"
+    for name, cases in found:
+        if not (ROOT / name).is_file():
+            return f"{name} is no file"
+        # The literals of a long name stand on several lines.
+        text = re.sub(r'"\s*\n\s*"', "", (ROOT / name).read_text())
+        for case in re.findall(r'"([^"]+)"', cases):
+            if case not in text:
+                return f"{name} has no case {case!r}"
+    return ""
+
+
 def function_of(number, parameters, body, place="block"):
     """The body of a block as a function; its #include lines go before it."""
     includes = [line for line in body.splitlines() if line.startswith("#include")]
@@ -107,6 +126,25 @@ class Documents(unittest.TestCase):
                             there = [*ROOT.glob(path), *ROOT.glob(path + ".*"),
                                      *(ROOT.glob(path + "*") if path.endswith("_") else ())]
                             self.assertTrue(there, path)
+
+    def test_each_claim_of_the_security_page_names_its_tests(self):
+        page = ROOT / "docs/security.md"
+        rows = [line for line in page.read_text().splitlines()
+                if line.startswith("| ") and not line.startswith("| ---")]
+        claims = [row for row in rows if not re.search(r"\| tests \|$", row)]
+        self.assertGreater(len(claims), 20)
+        self.assertEqual(len(rows) - len(claims), 2)  # the heads of two tables
+        for claim in claims:
+            with self.subTest(claim=claim[:60]):
+                self.assertEqual(untested(claim.split(" | ")[-1].rstrip("| ")), "")
+
+    def test_a_claim_without_a_test_is_found(self):
+        for cell in ("", "-", "tests/docs", "tests/docs/docs_test.py", "by hand",
+                     'tests/docs/no_test.py "a"',
+                     'tests/docs/docs_test.py "case %d"' % 1):
+            self.assertNotEqual(untested(cell), "", cell)
+        self.assertEqual(untested("none: nothing protects against it"), "")
+        self.assertEqual(untested('tests/docs/docs_test.py "test_cpp_compiles", "pages()"'), "")
 
     def test_cells_can_be_read(self):
         for page in pages():

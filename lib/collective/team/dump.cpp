@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/private_file.hpp"
 #include "lib/collective/team/team.hpp"
 
 namespace weft::collective {
@@ -114,7 +115,10 @@ void write_dump(const Team& team) {
   if (path.empty()) return;
   std::string group = team.options().name;
   std::replace(group.begin(), group.end(), '/', '-');
-  std::ofstream(path + "." + group + "." + std::to_string(team.rank())) << dump(team);
+  path += "." + group + "." + std::to_string(team.rank());
+  const Result<base::File> file = base::create_private_file(path, "dump");
+  if (!file) return (void)std::fprintf(stderr, "weft: %s\n", file.error().message.c_str());
+  std::fputs(dump(team).c_str(), file->get());
 }
 
 std::string prometheus(const Team& team) {

@@ -82,18 +82,20 @@ int64_t wall_clock_ns() {
 
 Result<std::unique_ptr<transport::Port>> PcapPort::wrap(std::unique_ptr<transport::Port> inner,
                                                         const std::string& path,
+                                                        CaptureOptions options,
                                                         CaptureClock clock) {
   auto writer = wire::PcapWriter::create(path);
   if (!writer) return writer.error();
   return std::unique_ptr<transport::Port>(
-      new PcapPort(std::move(inner), *std::move(writer), std::move(clock)));
+      new PcapPort(std::move(inner), *std::move(writer), options, std::move(clock)));
 }
 
 PcapPort::PcapPort(std::unique_ptr<transport::Port> inner, wire::PcapWriter writer,
-                   CaptureClock clock)
+                   CaptureOptions options, CaptureClock clock)
     : WrappingPort(std::move(inner)),
       capabilities_(inner_->capabilities()),
       writer_(std::move(writer)),
+      options_(options),
       clock_(std::move(clock)),
       staging_(kLargestPacket + wire::kIcrcLength) {
   capabilities_.max_mtu = std::min(capabilities_.max_mtu, kLargestMtu);
@@ -173,24 +175,35 @@ void PcapPort::capture_received(const Frame& frame, int64_t time_ns) noexcept {
 // Writes the `length` bytes in the staging buffer. `id_known`: outer.ip_id is the one that the
 // packet was signed with; otherwise the one that makes the ICRC right is found.
 void PcapPort::write(wire::Outer& outer, uint32_t length, bool id_known, int64_t time_ns) noexcept {
+  const uint16_t port = outer.destination_port;
+  const bool has_icrc = capabilities_.integrity_bits != 0;
+  if (!has_icrc && length >= wire::kBthLength) length += wire::kIcrcLength;
+  // The ICRC covers neither the telemetry block nor what is shorter than a BTH.
+  const uint32_t before = telemetry_length(staging_.data(), length, port);
   std::byte* const bytes = staging_.data();
-  wire::OuterHeader covered{&outer.source, &outer.destination, outer.source_port,
-                            outer.destination_port, outer.ip_id};
-  if (capabilities_.integrity_bits == 0 && length >= wire::kBthLength) {
-    const uint32_t whole = length + static_cast<uint32_t>(wire::kIcrcLength);
-    const uint32_t sum = wire::icrc(covered, bytes, whole);
-    for (uint32_t i = 0; i < wire::kIcrcLength; ++i)
-      bytes[length + i] = static_cast<std::byte>(sum >> 8 * i);
-    length = whole;
-  } else if (!id_known && wire::icrc_verify_unknown_id(covered, bytes, length)) {
+  std::byte* const bth = bytes + before;
+  const uint32_t covered_length = length - before;
+  wire::OuterHeader covered{&outer.source, &outer.destination, outer.source_port, port,
+                            outer.ip_id};
+  if (has_icrc && !id_known && wire::icrc_verify_unknown_id(covered, bth, covered_length))
     outer.ip_id = covered.ip_id;
+  const bool masks = !options_.keys;
+  const bool sums = covered_length >= wire::kBthLength + wire::kIcrcLength &&
+                    (!has_icrc || (masks && wire::icrc_verify(covered, bth, covered_length)));
+  if (masks) mask_.apply(bytes, length, wire::kIcrcLength, port);
+  if (sums) {
+    const uint32_t sum = wire::icrc(covered, bth, covered_length);
+    for (uint32_t i = 0; i < wire::kIcrcLength; ++i)
+      bytes[length - wire::kIcrcLength + i] = static_cast<std::byte>(sum >> 8 * i);
   }
+  const uint32_t kept =
+      options_.payload ? length : header_bytes(bytes, length, wire::kIcrcLength, port);
   // IPv6 wants a UDP checksum; NICs send none, but decoders complain.
   if (!outer.is_ipv4()) outer.udp_checksum = wire::udp_checksum(outer, bytes, length);
   std::array<std::byte, wire::kMaxOuterLength> head;
   const uint32_t head_length = wire::emit_outer(head.data(), outer, length);
   const std::span<const std::byte> pieces[] = {{head.data(), head_length}, {bytes, length}};
-  lost_ += !writer_.write(time_ns, pieces);
+  lost_ += !writer_.write(time_ns, pieces, length - kept);
   unflushed_ = true;
 }
 

@@ -3,6 +3,9 @@
 // outer headers are made from the path, so the file shows RoCEv2 over IPv4 or IPv6 whatever the
 // port below carries. The frames themselves pass unchanged.
 //
+// Keys in headers are masked and payload is written, unless the options say otherwise; the ICRC in
+// the file is that of what is written, if that of the packet was right.
+//
 // Ports without an ICRC (shared memory) get one in the file only: what crosses the port stays as it
 // was, so one side of a connection may capture while the other does not.
 #pragma once
@@ -14,6 +17,7 @@
 
 #include "lib/wire/encapsulation.hpp"
 #include "lib/wire/pcap_file.hpp"
+#include "providers/port/middleware/capture_mask.hpp"
 #include "providers/port/middleware/wrapping_port.hpp"
 
 namespace weft::middleware {
@@ -24,9 +28,10 @@ int64_t wall_clock_ns();
 
 class PcapPort final : public WrappingPort {
  public:
-  // Creates the file. Errors as PcapWriter::create.
+  // Creates the file. Errors as PcapWriter::create().
   static Result<std::unique_ptr<transport::Port>> wrap(std::unique_ptr<transport::Port> inner,
                                                        const std::string& path,
+                                                       CaptureOptions options = {},
                                                        CaptureClock clock = wall_clock_ns);
 
   // As the inner port, but frames stay within what IP can carry (MTU 4096) and come with their
@@ -41,13 +46,16 @@ class PcapPort final : public WrappingPort {
   void append_counters(std::vector<Counter>& counters) const override;
 
  private:
-  PcapPort(std::unique_ptr<transport::Port> inner, wire::PcapWriter writer, CaptureClock clock);
+  PcapPort(std::unique_ptr<transport::Port> inner, wire::PcapWriter writer, CaptureOptions options,
+           CaptureClock clock);
   void capture_sent(const transport::TxFrame& frame, int64_t time_ns) noexcept;
   void capture_received(const transport::Frame& frame, int64_t time_ns) noexcept;
   void write(wire::Outer& outer, uint32_t length, bool id_known, int64_t time_ns) noexcept;
 
   transport::Capabilities capabilities_;
   wire::PcapWriter writer_;
+  const CaptureOptions options_;
+  const KeyMask mask_;
   CaptureClock clock_;
   std::vector<std::byte> staging_;  // one packet, BTH to ICRC
   uint64_t lost_ = 0;

@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <cinttypes>
 #include <cstring>
 #include <ctime>
@@ -50,16 +49,14 @@ Result<std::unique_ptr<transport::Port>> TracerPort::wrap(std::unique_ptr<transp
   std::string own = path;
   if (const size_t at = own.find("%p"); at != std::string::npos)
     own.replace(at, 2, std::to_string(getpid()));
-  File file(std::fopen(own.c_str(), "w"));
-  if (!file)
-    return Error{errno == ENOMEM ? Code::no_memory : Code::io_error,
-                 own + ": cannot be written: " + std::strerror(errno)};
-  std::fputs("start_ns,src,dst,bytes,direction,operation,source,destination\n", file.get());
+  Result<base::File> file = base::create_private_file(own, "flow list");
+  if (!file) return file.error();
+  std::fputs("start_ns,src,dst,bytes,direction,operation,source,destination\n", file->get());
   return std::unique_ptr<transport::Port>(
-      new TracerPort(std::move(inner), std::move(file), std::move(clock)));
+      new TracerPort(std::move(inner), *std::move(file), std::move(clock)));
 }
 
-TracerPort::TracerPort(std::unique_ptr<transport::Port> inner, File file, TraceClock clock)
+TracerPort::TracerPort(std::unique_ptr<transport::Port> inner, base::File file, TraceClock clock)
     : WrappingPort(std::move(inner)), file_(std::move(file)), clock_(std::move(clock)) {
   number_of(inner_->address());
 }

@@ -8,7 +8,6 @@
 // last packet has passed; packets that are sent again do not count.
 #pragma once
 
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +15,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lib/base/private_file.hpp"
 #include "providers/port/middleware/wrapping_port.hpp"
 #include "weft/result.hpp"
 
@@ -26,8 +26,8 @@ int64_t monotonic_clock_ns();
 
 class TracerPort final : public WrappingPort {
  public:
-  // Creates the file; %p in its name stands for the process. Error: io_error with the path and the
-  // system's reason.
+  // Creates the file, which only its owner can read; %p in its name stands for the process. Errors:
+  // those of base::create_private_file().
   static Result<std::unique_ptr<transport::Port>> wrap(std::unique_ptr<transport::Port> inner,
                                                        const std::string& path,
                                                        TraceClock clock = monotonic_clock_ns);
@@ -40,10 +40,6 @@ class TracerPort final : public WrappingPort {
   void append_counters(std::vector<Counter>& counters) const override;
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
-  };
-  using File = std::unique_ptr<std::FILE, Close>;
   // A queue pair as its receiver is called; answers to READs are another row of packet numbers.
   using Stream = std::tuple<Gid, Gid, uint32_t, bool>;
   struct Message {
@@ -54,7 +50,7 @@ class TracerPort final : public WrappingPort {
     bool open = false;   // between first and last packet
   };
 
-  TracerPort(std::unique_ptr<transport::Port> inner, File file, TraceClock clock);
+  TracerPort(std::unique_ptr<transport::Port> inner, base::File file, TraceClock clock);
   void note(const transport::Path& path, const std::byte* head, uint32_t length, bool sent,
             int64_t now) noexcept;
   void follow(const transport::Path& path, const std::byte* head, uint32_t length, bool sent,
@@ -62,7 +58,7 @@ class TracerPort final : public WrappingPort {
   void write(const Stream& stream, const Message& message, bool sent, const char* operation);
   uint32_t number_of(const Gid& host);
 
-  File file_;
+  base::File file_;
   TraceClock clock_;
   int64_t begin_ = -1;
   std::map<Gid, uint32_t> hosts_;

@@ -106,7 +106,7 @@ struct Setup {
     mirror->path.source = ipv6 ? *parse_gid("fd00::1") : Gid::from_ipv4(10, 0, 0, 1);
     mirror->path.destination = ipv6 ? *parse_gid("fd00::2") : Gid::from_ipv4(10, 0, 0, 2);
     mirror->path.traffic_class = 0x68;
-    port = *PcapPort::wrap(std::move(inner), file, [this] { return clock += 1000; });
+    port = *PcapPort::wrap(std::move(inner), file, {}, [this] { return clock += 1000; });
   }
   ~Setup() { std::remove(file.c_str()); }
   wire::OuterHeader covered(uint16_t ip_id) const {
