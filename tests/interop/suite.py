@@ -12,7 +12,8 @@ import unittest
 
 def skip(reason, part=""):
     """Says that the script, or a part of it that has a name, cannot run here."""
-    name = f"interop/{pathlib.Path(sys.argv[0]).stem}" + (part and f":{part}")
+    script = pathlib.Path(sys.argv[0]).resolve()
+    name = f"{script.parent.name}/{script.stem}" + (part and f":{part}")
     print(f"SKIPPED: {name}: {reason}", flush=True)
 
 

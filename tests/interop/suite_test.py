@@ -41,7 +41,8 @@ class Suite(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = pathlib.Path(folder.name) / "interop"
+        self.folder.mkdir()
 
     def play(self, number):
         script = self.folder / "sample_test.py"
