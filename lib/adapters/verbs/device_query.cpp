@@ -14,7 +14,11 @@ namespace weft::drop_in {
 namespace {
 
 constexpr uint32_t kHcaCoreClockKhz = 1'000'000;  // timestamps are nanoseconds
+constexpr uint32_t kVendorId = 0xFFFFFF;          // no OUI: a device in software, as rxe
 constexpr int kMaxObjects = 1 << 20;              // only memory limits the number of objects
+
+// IBV_DEVICE_FLUSH_GLOBAL, _FLUSH_PERSISTENT and _ATOMIC_WRITE of newer headers.
+constexpr uint64_t kFlushAndAtomicWrite = 7ULL << 38;
 
 int clamped(uint64_t value) noexcept {
   return static_cast<int>(std::min<uint64_t>(value, INT_MAX));
@@ -38,6 +42,7 @@ void fill(const Context& context, ibv_device_attr& attr) noexcept {
   attr.node_guid = attr.sys_image_guid = context.entry->guid;
   attr.max_mr_size = UINT64_MAX;
   attr.page_size_cap = ~static_cast<uint64_t>(::sysconf(_SC_PAGESIZE) - 1);
+  attr.vendor_id = kVendorId;
   attr.max_qp = clamped(has.max_qp);
   attr.max_qp_wr = clamped(has.max_qp_wr);
   attr.device_cap_flags = capability_flags(has);
@@ -86,6 +91,7 @@ int query_device_ex(ibv_context* verbs, const ibv_query_device_ex_input* input,
   all.completion_timestamp_mask = UINT64_MAX;
   all.hca_core_clock = kHcaCoreClockKhz;
   all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+  if (context.device.attributes().has_flush) all.device_cap_flags_ex |= kFlushAndAtomicWrite;
   all.cq_mod_caps = {.max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX};
   all.phys_port_cnt_ex = 1;
   // The structure may be longer than ours: those of newer headers have more members.

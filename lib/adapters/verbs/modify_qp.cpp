@@ -41,7 +41,17 @@ int check(const ibv_qp_attr& attr, int mask) noexcept {
   return 0;
 }
 
+// An XRC queue pair has one half of RC's attributes; the kernel ignores the other half, and weft
+// also the timeout of a target, which retransmits nothing.
+int without_other_half(int mask, ibv_qp_type type) noexcept {
+  if (type == IBV_QPT_XRC_SEND) return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  if (type == IBV_QPT_XRC_RECV)
+    return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_TIMEOUT);
+  return mask;
+}
+
 QueuePairAttributes attributes_of(const ibv_qp_attr& attr, int mask, ibv_qp_type type) {
+  mask = without_other_half(mask, type);
   const auto given = [&](int bit) { return (mask & bit) != 0; };
   QueuePairAttributes to;
   if (given(IBV_QP_STATE)) to.state = static_cast<QpState>(attr.qp_state);
@@ -62,8 +72,7 @@ QueuePairAttributes attributes_of(const ibv_qp_attr& attr, int mask, ibv_qp_type
   if (given(IBV_QP_MIN_RNR_TIMER)) to.min_rnr_timer = attr.min_rnr_timer;
   if (given(IBV_QP_RETRY_CNT)) to.retry_count = attr.retry_cnt;
   if (given(IBV_QP_RNR_RETRY)) to.rnr_retry = attr.rnr_retry;
-  // The kernel's table asks it of an XRC target, too, which retransmits nothing.
-  if (given(IBV_QP_TIMEOUT) && type != IBV_QPT_XRC_RECV) to.timeout = attr.timeout;
+  if (given(IBV_QP_TIMEOUT)) to.timeout = attr.timeout;
   return to;
 }
 

@@ -122,7 +122,7 @@ int _ibv_query_gid_ex(ibv_context* verbs, uint32_t port, uint32_t index, ibv_gid
   if (index >= kGidTableLength)
     return refuse(EINVAL, kCall, "index %u: the table has %u entries", index, kGidTableLength);
   const ibv_gid_entry found = gid_entry(context_of(verbs), index);
-  if (!is_set(found.gid)) return refuse(ENODATA, kCall, "entry %u is unused", index);
+  if (!is_set(found.gid)) return errno = ENODATA;  // programs search for the entries in use
   std::memset(entry, 0, size);
   std::memcpy(entry, &found, std::min(size, sizeof found));
   return 0;
