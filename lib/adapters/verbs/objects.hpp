@@ -52,7 +52,7 @@ struct Context {
   verbs_context verbs;
   DeviceEntry* entry;
   Device device;
-  uint8_t sl_of_datagrams = 0;  // ibv_wc::sl, see poll.hpp
+  uint8_t sl_of_datagrams = 0;  // ibv_wc::sl, see device/port.hpp
   int event_ready;  // eventfd: readable while `events` is not empty; async_fd watches it
   std::deque<ibv_async_event> events;  // under DeviceEntry::lock
   // 1 for the program until ibv_close_device, and 1 for each object: the last one frees it.

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "lib/adapters/verbs/access.hpp"
+#include "lib/adapters/verbs/memory/access.hpp"
 #include "lib/adapters/verbs/objects.hpp"
 
 namespace weft::drop_in {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "lib/adapters/verbs/context.hpp"
-#include "lib/adapters/verbs/events.hpp"
+#include "lib/adapters/verbs/device/events.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -73,7 +73,7 @@ ibv_srq* create_srq_ex(ibv_context* verbs, ibv_srq_init_attr_ex* attr) noexcept 
   return without_exceptions(kCreate, [&] { return create(verbs, *attr); });
 }
 
-int get_srq_num(ibv_srq* srq, uint32_t* number) noexcept {
+int number_of(ibv_srq* srq, uint32_t* number) noexcept {
   *number = of(srq).queue.number();
   return 0;
 }
@@ -82,7 +82,7 @@ int get_srq_num(ibv_srq* srq, uint32_t* number) noexcept {
 
 void set_srq_operations(verbs_context& verbs) noexcept {
   verbs.create_srq_ex = create_srq_ex;
-  verbs.get_srq_num = get_srq_num;
+  verbs.get_srq_num = number_of;
 }
 
 }  // namespace weft::drop_in

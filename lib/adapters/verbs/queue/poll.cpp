@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ibv_poll_cq.
-#include "lib/adapters/verbs/poll.hpp"
+#include "lib/adapters/verbs/queue/poll.hpp"
 
 #include <algorithm>
 

@@ -11,7 +11,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "lib/adapters/verbs/device_list.hpp"
+#include "lib/adapters/verbs/device/device_list.hpp"
+#include "lib/adapters/verbs/device/port.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -41,8 +42,8 @@ bool watch(int epoll, int fd) noexcept {
   return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-// async_fd is readable while the device has an event that nobody has sorted yet, or this context
-// has one.
+// async_fd is readable while the device has an event that is not sorted yet, or this context has
+// one.
 bool open_event_descriptors(Context& context) noexcept {
   ibv_context& verbs = context.verbs.context;
   context.event_ready = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -77,6 +78,7 @@ ibv_context* open(DeviceEntry& entry) {
   verbs.device = &entry.device;
   verbs.num_comp_vectors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   verbs.async_fd = verbs.cmd_fd = -1;
+  context->sl_of_datagrams = sl_of_datagrams(context->device.attributes().gid);
   pthread_mutex_init(&verbs.mutex, nullptr);
   set_operations(context->verbs);
   if (!open_event_descriptors(*context)) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Address handles.
-#include "lib/adapters/verbs/ah.hpp"
+#include "lib/adapters/verbs/queue/ah.hpp"
 
 #include <cstring>
 
-#include "lib/adapters/verbs/port.hpp"
+#include "lib/adapters/verbs/device/port.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {

@@ -17,4 +17,8 @@ bool find_gid(const Context& context, uint32_t index, ibv_gid& gid) noexcept;
 // Its index, or -1.
 int find_gid_index(const Context& context, const ibv_gid& gid) noexcept;
 
+// RoCE v2 has no service level. ibv_wc::sl says how the network header of a datagram is to be read:
+// bits 0..2 are 2 for IPv4 and 1 for IPv6, bit 3 is UDP.
+constexpr uint8_t sl_of_datagrams(const Gid& own) noexcept { return 8 | (own.is_ipv4() ? 2 : 1); }
+
 }  // namespace weft::drop_in

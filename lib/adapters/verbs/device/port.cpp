@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The port of a device (there is one, number 1): its state, its GID table and its P_Key table.
-#include "lib/adapters/verbs/port.hpp"
+#include "lib/adapters/verbs/device/port.hpp"
 
 #include <net/if.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "lib/adapters/verbs/context.hpp"
-#include "lib/adapters/verbs/device_list.hpp"
+#include "lib/adapters/verbs/device/device_list.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 #undef ibv_query_port

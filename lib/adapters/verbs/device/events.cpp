@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Asynchronous events. The events of a device are sorted into the queues of its contexts by whoever
-// asks first: an event of a queue goes to the context that created it, one of the port to all. The
-// destruction of a queue waits until its events are acknowledged.
-#include "lib/adapters/verbs/events.hpp"
+// Asynchronous events. The events of a device are sorted into the queues of its contexts by the
+// thread that asks first: an event of a queue goes to the context that created it, one of the port
+// to all. The destruction of a queue waits until its events are acknowledged.
+#include "lib/adapters/verbs/device/events.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completion channels. Their descriptor is an epoll descriptor over those of the completion queues,
 // so that a program may poll it, set it O_NONBLOCK and watch it by another epoll.
-#include "lib/adapters/verbs/channel.hpp"
+#include "lib/adapters/verbs/queue/channel.hpp"
 
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "lib/adapters/verbs/events.hpp"
+#include "lib/adapters/verbs/device/events.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Extended posting: ibv_wr_start() to ibv_wr_complete() collect requests, which are posted by
 // ibv_wr_complete(). Other threads that call ibv_wr_start() meanwhile wait.
-#include "lib/adapters/verbs/post_ex.hpp"
+#include "lib/adapters/verbs/queue/post_ex.hpp"
 
 #include <sched.h>
 
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <memory>
 
-#include "lib/adapters/verbs/post.hpp"
+#include "lib/adapters/verbs/queue/post.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {

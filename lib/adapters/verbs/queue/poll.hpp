@@ -51,10 +51,6 @@ inline uint32_t imm_or_key_of(const Completion& from) noexcept {
   return has(from.flags, CompletionFlags::with_imm) ? __builtin_bswap32(from.imm_or_key)
                                                     : from.imm_or_key;
 }
-// RoCE v2 has no service level. Its place says how the network header of a datagram is to be read:
-// bits 0..2 are 2 for IPv4 and 1 for IPv6, bit 3 is UDP.
-inline constexpr uint8_t kSlOfIpv4 = 8 | 2;
-inline constexpr uint8_t kSlOfIpv6 = 8 | 1;
 inline uint8_t sl_of(const Cq& cq) noexcept { return cq.context->sl_of_datagrams; }
 
 }  // namespace weft::drop_in

@@ -2,7 +2,7 @@
 // Memory windows: allocation, and the binding of type 1 by ibv_bind_mw(). Type 2 is bound by a
 // request of the send queue (post.cpp).
 #include "lib/adapters/verbs/context.hpp"
-#include "lib/adapters/verbs/post.hpp"
+#include "lib/adapters/verbs/queue/post.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {

@@ -14,7 +14,7 @@
 
 using namespace weft::drop_in;
 
-// No page is shared with a device by copy-on-write: a child of fork() harms nobody.
+// No page is shared with a device by copy-on-write: a child of fork() does no harm.
 int ibv_fork_init() { return 0; }
 ibv_fork_status ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }
 

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "lib/adapters/verbs/context.hpp"
-#include "lib/adapters/verbs/events.hpp"
-#include "lib/adapters/verbs/post_ex.hpp"
+#include "lib/adapters/verbs/device/events.hpp"
+#include "lib/adapters/verbs/queue/post_ex.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {

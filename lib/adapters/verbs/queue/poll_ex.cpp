@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Extended completion queues: one completion at a time, whose fields are read by functions.
-#include "lib/adapters/verbs/poll_ex.hpp"
+#include "lib/adapters/verbs/queue/poll_ex.hpp"
 
 #include <ctime>
 
-#include "lib/adapters/verbs/poll.hpp"
+#include "lib/adapters/verbs/queue/poll.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {

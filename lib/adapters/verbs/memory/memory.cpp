@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Memory regions.
-#include "lib/adapters/verbs/access.hpp"
 #include "lib/adapters/verbs/context.hpp"
+#include "lib/adapters/verbs/memory/access.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 #undef ibv_reg_mr

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The list of devices: see device_list.hpp.
-#include "lib/adapters/verbs/device_list.hpp"
+#include "lib/adapters/verbs/device/device_list.hpp"
 
 #include <net/if.h>
 #include <unistd.h>

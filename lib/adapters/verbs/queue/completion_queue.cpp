@@ -2,10 +2,10 @@
 // Completion queues: creation in both ways, destruction, resizing, moderation and notification.
 #include <memory>
 
-#include "lib/adapters/verbs/channel.hpp"
 #include "lib/adapters/verbs/context.hpp"
-#include "lib/adapters/verbs/events.hpp"
-#include "lib/adapters/verbs/poll_ex.hpp"
+#include "lib/adapters/verbs/device/events.hpp"
+#include "lib/adapters/verbs/queue/channel.hpp"
+#include "lib/adapters/verbs/queue/poll_ex.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {

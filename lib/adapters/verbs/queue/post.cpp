@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ibv_post_send, ibv_post_recv and ibv_post_srq_recv. A list is converted in batches on the stack.
-#include "lib/adapters/verbs/post.hpp"
+#include "lib/adapters/verbs/queue/post.hpp"
 
 #include <array>
 #include <cstring>

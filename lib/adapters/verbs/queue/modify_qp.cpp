@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ibv_modify_qp and ibv_query_qp. Which attributes a transition needs and takes is checked by
 // weft's QueuePair::modify(), from the same table of the IBTA as the kernel's.
-#include "lib/adapters/verbs/access.hpp"
-#include "lib/adapters/verbs/ah.hpp"
-#include "lib/adapters/verbs/port.hpp"
+#include "lib/adapters/verbs/device/port.hpp"
+#include "lib/adapters/verbs/memory/access.hpp"
+#include "lib/adapters/verbs/queue/ah.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
