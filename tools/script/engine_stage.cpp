@@ -11,7 +11,15 @@ namespace {
 constexpr uint32_t kDomain = 1, kXrcDomain = 2, kForeignXrcDomain = 3;
 constexpr uint64_t kSeed = 1;
 constexpr int kMaxTurns = 10'000;  // per moment: an engine that never becomes idle is broken
-const Gid kPeer = Gid::from_ipv4(10, 0, 0, 1), kEnd = Gid::from_ipv4(10, 0, 0, 2);
+
+// Addresses of the two ends: `last` is 1 or 2.
+Gid address_of(bool ipv6, uint8_t last) {
+  if (!ipv6) return Gid::from_ipv4(10, 0, 0, last);
+  Gid gid;  // of the unique local addresses
+  gid.bytes[0] = 0xFD;
+  gid.bytes[15] = last;
+  return gid;
+}
 
 transport::Capabilities wire_capabilities() {
   transport::Capabilities c;
@@ -28,9 +36,9 @@ void must(const PostStatus& status) {
 }
 
 // The peer's memory; only its addresses and key are used.
-Side make_peer(Psn first) {
+Side make_peer(bool ipv6, Psn first) {
   Side peer;
-  peer.address = kPeer;
+  peer.address = address_of(ipv6, 1);
   peer.qpn = QpNum{0x5C0001};
   peer.first = first;
   peer.memory = 0x0000'5C00'0000'0000;
@@ -46,14 +54,14 @@ ListPort::ListPort(const Gid& address) : address_(address), capabilities_(wire_c
 std::unique_ptr<Stage> engine_stage() { return std::make_unique<EngineStage>(); }
 
 Meeting EngineStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
-  port_ = std::make_unique<ListPort>(kEnd);
+  port_ = std::make_unique<ListPort>(address_of(qp.ipv6, 2));
   random_ = std::make_unique<base::SecureRandom>(kSeed);
   roce::EngineConfig config;
   config.credits = qp.credits;
+  config.conditions.line = {int64_t{qp.line_mbps} * 1'000'000};
   engine_ = std::make_unique<roce::Engine>(*port_, config, *random_);
   memory_.resize(kMemory);
-  key_ = engine_->keys().insert(memory_.data(), memory_.size(), Access::all | Access::flush_global,
-                                kDomain);
+  key_ = engine_->keys().insert(memory_.data(), memory_.size(), qp.region, kDomain);
   send_cq_ = std::make_unique<transport::CompletionQueue>(4096);
   recv_cq_ = std::make_unique<transport::CompletionQueue>(4096);
   transport::QpConfig options;
@@ -75,9 +83,9 @@ Meeting EngineStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
   if (!made) throw ScriptError(made.error().message);
   qp_ = *made;
   Meeting meeting;
-  meeting.peer = make_peer(peer_first);
-  meeting.end = {kEnd, qp_->number, end_first, reinterpret_cast<uint64_t>(memory_.data()),
-                 RKey{key_}};
+  meeting.peer = make_peer(qp.ipv6, peer_first);
+  meeting.end = {port_->address(), qp_->number, end_first,
+                 reinterpret_cast<uint64_t>(memory_.data()), RKey{key_}};
   if (pool_ != nullptr) meeting.end.srq = pool_->number;
   walk(qp, meeting);
   return meeting;
@@ -85,13 +93,17 @@ Meeting EngineStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
 
 void EngineStage::walk(const QpText& qp, const Meeting& meeting) {
   QueuePairAttributes init{.state = QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}};
+  to_peer_ = {.destination = meeting.peer.address,
+              .flow_label = qp.flow_label,
+              .hop_limit = qp.ttl,
+              .traffic_class = static_cast<uint8_t>(qp.dscp << 2)};
   to_rtr_ = {.state = QpState::rtr};
   to_rts_ = {.state = QpState::rts, .sq_psn = meeting.end.first};
   if (qp.type == QpType::ud) {
     init.qkey = meeting.end.qkey;
   } else {
     init.access = qp.access;
-    to_rtr_.path = AddressVector{.destination = meeting.peer.address};
+    to_rtr_.path = to_peer_;
     to_rtr_.path_mtu = qp.mtu;
     to_rtr_.dest_qpn = meeting.peer.qpn;
     to_rtr_.rq_psn = meeting.peer.first;
@@ -124,6 +136,8 @@ std::byte* EngineStage::at(uint64_t offset, size_t size) {
 void EngineStage::take(const transport::TxFrame& frame) {
   ReceivedPacket received;
   received.path = *frame.path;
+  received.path.traffic_class =
+      static_cast<uint8_t>((frame.path->traffic_class & 0xFC) | frame.ecn);
   received.ip_id = frame.ip_id;
   received.at = now_;
   received.bytes.assign(frame.head, frame.head + frame.head_length);
@@ -164,16 +178,23 @@ bool EngineStage::until(const std::function<bool()>& something, Duration limit) 
 
 void EngineStage::say(const Bytes& bytes, const Meeting& meeting, const Draft& draft) {
   turn();
-  transport::Path path{.source = meeting.peer.address,
-                       .destination = meeting.end.address,
-                       .source_port = meeting.source_port};
-  if (draft.other_source) ++path.source.bytes[15];
-  path.traffic_class = draft.ecn;
-  transport::Frame frame;
-  frame.path = &path;
-  frame.bytes = bytes.data();
-  frame.length = static_cast<uint32_t>(bytes.size());
-  frame.ecn = draft.ecn;
+  const Bytes enclosed = enclose(bytes, meeting, draft);
+  wire::Outer outer;
+  wire::Transport inner;
+  if (wire::parse_outer(enclosed.data(), static_cast<uint32_t>(enclosed.size()), outer, inner) !=
+      wire::OuterError::none)
+    return;                     // a port drops it
+  if (outer.vlan != 0) return;  // of another network: this port has no VLAN
+  const transport::Path path{.source = outer.source,
+                             .destination = outer.destination,
+                             .source_port = outer.source_port,
+                             .traffic_class = outer.traffic_class,
+                             .hop_limit = outer.hop_limit};
+  const transport::Frame frame{.path = &path,
+                               .bytes = inner.bytes,
+                               .length = inner.length,
+                               .ip_id = outer.ip_id,
+                               .ecn = static_cast<uint8_t>(outer.traffic_class & 3)};
   engine_->receive({&frame, 1}, now_);
   turn();
 }
@@ -209,7 +230,7 @@ void EngineStage::post(const Post& post, const Meeting& meeting) {
   request.remote_address += meeting.peer.memory;
   request.rkey = meeting.peer.key;
   if (request.remote_srq == 0 && is_xrc(qp_->type)) request.remote_srq = meeting.peer.srq;
-  const AddressHandle handle(AddressVector{.destination = meeting.peer.address});
+  const AddressHandle handle(to_peer_);
   if (qp_->type == QpType::ud) {
     request.to = &handle;
     request.remote_qpn = meeting.peer.qpn;

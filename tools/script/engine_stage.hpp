@@ -67,6 +67,7 @@ class EngineStage final : public Stage {
   std::vector<std::byte> memory_;
   std::unique_ptr<roce::Engine> engine_;
   roce::QueuePair* qp_ = nullptr;
+  AddressVector to_peer_;
   QueuePairAttributes to_rtr_, to_rts_;
   uint32_t key_ = 0;
   Instant now_;

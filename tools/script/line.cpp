@@ -45,16 +45,16 @@ QpState state_named(const std::string& word) {
 }
 
 Access rights(const std::string& text) {
-  constexpr std::pair<const char*, Access> kRights[] = {{"write", Access::remote_write},
-                                                        {"read", Access::remote_read},
-                                                        {"atomic", Access::remote_atomic},
-                                                        {"flush", Access::flush_global},
-                                                        {"none", Access::none}};
+  constexpr std::pair<const char*, Access> kRights[] = {
+      {"write", Access::remote_write},       {"read", Access::remote_read},
+      {"atomic", Access::remote_atomic},     {"flush", Access::flush_global},
+      {"persist", Access::flush_persistent}, {"none", Access::none}};
   Access access = Access::local_write;
   for (size_t at = 0, end = 0; at <= text.size(); at = end + 1) {
     end = std::min(text.find(',', at), text.size());
-    access = access | chosen(text.substr(at, end - at), kRights,
-                             "rights are write, read, atomic, flush or none, joined with ','");
+    access =
+        access | chosen(text.substr(at, end - at), kRights,
+                        "rights are write, read, atomic, flush, persist or none, joined with ','");
   }
   return access;
 }
@@ -71,6 +71,10 @@ Action qp_line(Rest& rest) {
       qp.state = state_named(value);
     else if (keyed(word, "access", value))
       qp.access = rights(value);
+    else if (keyed(word, "region", value))
+      qp.region = rights(value);
+    else if (keyed(word, "ip", value))
+      qp.ipv6 = natural(value, rest.i) == 6;
     else if (!keyed_number(word, "mtu", rest.i, qp.mtu) &&
              !keyed_number(word, "timeout", rest.i, qp.timeout) &&
              !keyed_number(word, "retry", rest.i, qp.retry) &&
@@ -78,10 +82,15 @@ Action qp_line(Rest& rest) {
              !keyed_number(word, "min_rnr_timer", rest.i, qp.min_rnr_timer) &&
              !keyed_number(word, "max_rd", rest.i, qp.max_rd) &&
              !keyed_number(word, "depth", rest.i, qp.depth) &&
-             !keyed_number(word, "credits", rest.i, qp.credits))
+             !keyed_number(word, "credits", rest.i, qp.credits) &&
+             !keyed_number(word, "dscp", rest.i, qp.dscp) &&
+             !keyed_number(word, "ttl", rest.i, qp.ttl) &&
+             !keyed_number(word, "label", rest.i, qp.flow_label) &&
+             !keyed_number(word, "line_mbps", rest.i, qp.line_mbps))
       unknown(word,
-              "a queue pair has state= access= mtu= timeout= retry= rnr_retry= min_rnr_timer= "
-              "max_rd= depth= credits=");
+              "a queue pair has state= access= region= mtu= timeout= retry= rnr_retry= "
+              "min_rnr_timer= max_rd= depth= credits= ip= dscp= ttl= label= "
+              "line_mbps=");
   }
   return qp;
 }

@@ -114,8 +114,10 @@ class LiveStage final : public Stage {
 
 Meeting LiveStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
   if (qp.type == QpType::ud || is_xrc(qp.type) || qp.state != QpState::rts ||
-      qp.min_rnr_timer != 12 || qp.credits)
-    cannot("be made like this (ud, xrc_*, state=, min_rnr_timer=, credits=)");
+      qp.min_rnr_timer != 12 || qp.special())
+    cannot(
+        "be made like this (ud, xrc_*, state=, min_rnr_timer=, credits=, region=, ip=, dscp=, "
+        "ttl=, label=, line_mbps=)");
   const auto opened = send_command(line("open device=", live_.device_, " memory=", kMemory));
   // New queue pair and PSN numbers: packets of the previous script do not match.
   const transport::Port::QpnRange range = port_.qpn_range();
@@ -140,16 +142,20 @@ Meeting LiveStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
 
 void LiveStage::say(const Bytes& frame, const Meeting& meeting, const Draft& draft) {
   if (draft.other_source) throw NotSupportedByEnd("the peer has only one address on a live wire");
+  OuterDraft usual;
+  usual.ecn = draft.outer.ecn;
+  if (draft.outer != usual)
+    throw NotSupportedByEnd("a live wire writes all fields of the outer headers but ecn itself");
   const transport::Path path{.source = meeting.peer.address,
                              .destination = meeting.end.address,
                              .source_port = meeting.source_port,
-                             .traffic_class = draft.ecn};
+                             .traffic_class = draft.outer.ecn};
   transport::TxFrame out{};
   out.path = &path;
   out.head = frame.data();
   out.head_length = static_cast<uint32_t>(frame.size());
   out.header_length = static_cast<uint8_t>(std::min<size_t>(frame.size(), wire::kBthLength));
-  out.ecn = draft.ecn;
+  out.ecn = draft.outer.ecn;
   const Instant end = now() + Duration::from_s(1);
   while (port_.transmit({&out, 1}) == 0)
     if (now() > end) throw ScriptError("the port refuses packets: its transmit queue is full");

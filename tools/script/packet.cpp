@@ -56,6 +56,7 @@ void draft_defaults(Draft& draft, const PacketText& text, const Meeting& m) {
   f.bth.dest = m.end.qpn;
   f.bth.psn = Psn{static_cast<uint32_t>(base_of(Base::psn, info, m, true))};
   f.bth.becn = text.opcode == wire::kCnp;
+  f.bth.mig_req = text.opcode != wire::kCnp;
   f.address = m.end.memory;
   f.rkey = m.end.key;
   f.qkey = m.end.qkey;
@@ -150,9 +151,10 @@ Bytes compose(const PacketText& text, const Meeting& meeting, Draft& draft) {
   for (const Setting& s : text.settings) s.field->put(draft, value_of(s, info, meeting, true));
   Gid from = meeting.peer.address;
   if (draft.other_source) ++from.bytes[15];
-  const wire::OuterHeader outer{&from, &meeting.end.address, meeting.source_port};
+  const wire::OuterHeader outer{&from, &meeting.end.address, port_of(draft, meeting)};
   Bytes frame = wire::forge(outer, draft.forgery);
   frame[1] |= static_cast<std::byte>(draft.version & 15);
+  frame[8] |= static_cast<std::byte>(draft.reserved & 0x7F);
   if (draft.cut >= frame.size()) draft.cut = static_cast<uint32_t>(frame.size());
   frame.resize(frame.size() - draft.cut);
   if (frame.size() >= wire::kBthLength + wire::kIcrcLength) wire::sign(outer, frame);
@@ -170,6 +172,10 @@ std::string mismatch(const PacketText& text, const ReceivedPacket& received,
   if (packet.opcode != text.opcode) return "its opcode differs";
   if (text.kind && packet.aeth().syndrome >> 5 != *text.kind)
     return "it is another kind of acknowledgement";
+  if (received.path.source != meeting.end.address ||
+      received.path.destination != meeting.peer.address)
+    return "it is from " + to_string(received.path.source) + " to " +
+           to_string(received.path.destination);
   if (packet.dest_qpn != meeting.peer.qpn) return "its destination queue pair differs";
   for (const Setting& s : text.settings) {
     const uint64_t wanted = value_of(s, *packet.info, meeting, false);

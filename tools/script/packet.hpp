@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/transport/frame.hpp"
+#include "lib/wire/encapsulation.hpp"
 #include "lib/wire/forge.hpp"
 #include "lib/wire/parse.hpp"
 
@@ -33,12 +34,32 @@ struct Meeting {
   uint16_t source_port = 0xC0DE;  // of the peer's frames
 };
 
+// What a packet of the peer has around its transport headers: outer.cpp.
+struct OuterDraft {
+  uint8_t dscp = 0;
+  uint8_t ecn = 0;
+  uint8_t ttl = 64;
+  bool dont_fragment = true;
+  bool more_fragments = false;
+  uint8_t option_words = 0;  // IPv4 options, in 4 bytes
+  uint32_t flow_label = 0;   // IPv6
+  uint8_t checksum = 0;      // of UDP; 0: none, 1: the right one, 2: a wrong one
+  int8_t udp_longer = 0;     // bytes that the UDP length exceeds the right one
+  uint16_t source_port = 0;  // 0: the peer's
+  uint8_t padding = 0;       // bytes behind the IP packet, as Ethernet adds to short frames
+  uint16_t vlan = 0;
+  uint8_t priority = 0;  // of the VLAN tag
+
+  bool operator==(const OuterDraft&) const = default;
+};
+
 // A packet of the peer before serialization; fields that the script leaves out are valid.
 struct Draft {
   wire::Forgery forgery;
+  OuterDraft outer;
   uint8_t version = 0;     // of the header; 0 is the only valid one
-  uint8_t congestion = 0;  // FECN and BECN, which the ICRC does not cover
-  uint8_t ecn = 0;
+  uint8_t reserved = 0;    // the seven bits beside A
+  uint8_t congestion = 0;  // FECN, BECN and the reserved bits beside them: outside the ICRC
   bool wrong_icrc = false;
   bool other_source = false;  // from another address than the peer's
   uint32_t cut = 0;           // bytes removed at the end
@@ -87,6 +108,12 @@ std::optional<uint8_t> find_opcode(std::string_view word);
 
 // The peer's frame, from its BTH to its ICRC.
 Bytes compose(const PacketText& text, const Meeting& meeting, Draft& draft);
+// The UDP source port of a draft.
+inline uint16_t port_of(const Draft& draft, const Meeting& meeting) {
+  return draft.outer.source_port != 0 ? draft.outer.source_port : meeting.source_port;
+}
+// outer.cpp: the Ethernet frame that carries what compose() returned.
+Bytes enclose(const Bytes& transport, const Meeting& meeting, const Draft& draft);
 // The first difference of the received packet from `text`; empty: none.
 std::string mismatch(const PacketText& text, const ReceivedPacket& received,
                      const Meeting& meeting);

@@ -27,6 +27,18 @@ struct QpText {
   uint8_t max_rd = 16;         // READs and atomics outstanding, either way
   uint32_t depth = 256;        // requests, and receives
   bool credits = false;        // the end reports credits
+  // Rights of the end's memory region.
+  Access region = Access::all | Access::flush_global;
+  bool ipv6 = false;  // addresses of both
+  uint8_t dscp = 0;   // of the end's address vector
+  uint8_t ttl = 64;
+  uint32_t flow_label = 0;
+  uint32_t line_mbps = 10'000;  // the end's link
+  // What a puppet has no word for.
+  bool special() const {
+    return credits || ipv6 || dscp != 0 || ttl != 64 || flow_label != 0 || line_mbps != 10'000 ||
+           region != (Access::all | Access::flush_global);
+  }
 };
 
 // The time window of a step, from the last step that was no wait.
