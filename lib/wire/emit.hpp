@@ -31,8 +31,9 @@ inline std::byte* store_be64(std::byte* at, uint64_t value) noexcept {
 
 }  // namespace detail
 
-// The variable fields of a BTH. TVer, F and the reserved bits are zero. MigReq is zero, as sent by
-// rxe; it is a field for tests of NICs that compare it with their migration state.
+// The variable fields of a BTH. TVer, F and the reserved bits are zero. MigReq is 1 (Migrated): the
+// state of a queue pair without an alternate path, which NICs send and compare. Only a CNP carries
+// 0 (IBTA A17.9.3).
 struct BthFields {
   uint8_t opcode = 0;
   bool solicited = false;
@@ -41,11 +42,11 @@ struct BthFields {
   QpNum dest;
   Psn psn;
   uint16_t pkey = 0xFFFF;
-  bool mig_req = false;
+  bool mig_req = true;
   bool becn = false;  // of a CNP
 };
 
-//= roce:C-HDR-1
+//= roce:C-HDR-1 roce:C-HDR-113 roce:C-HDR-121
 inline std::byte* emit_bth(std::byte* at, const BthFields& f) noexcept {
   WEFT_DCHECK(f.pad <= 3);
   const uint32_t flags = static_cast<uint32_t>(f.solicited) << 23 |
