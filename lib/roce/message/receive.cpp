@@ -59,12 +59,13 @@ Verdict begin_write(EngineState& engine, QueuePair& qp, const wire::Packet& pack
   res.write_length = reth.length;
   res.received = 0;
   if (res.write_length > engine.config().limits.max_message)
-    return Verdict::nak(wire::kNakInvalidRequest);
-  if (res.write_length == 0) return {};         //= roce:C-OPS-78
-  if (!has(qp.access, Access::remote_write) ||  //= roce:C-NAK-39
-      engine.keys().check(res.write_key, qp.access_context(), res.write_address, res.write_length,
+    return Verdict::nak(wire::kNakInvalidRequest);  //= roce:C-NAK-125
+  if (!has(qp.access, Access::remote_write))
+    return Verdict::nak(wire::kNakInvalidRequest);  //= roce:C-NAK-38
+  if (res.write_length == 0) return {};             //= roce:C-OPS-78
+  if (engine.keys().check(res.write_key, qp.access_context(), res.write_address, res.write_length,
                           Access::remote_write, where) != memory::Verdict::ok)
-    return Verdict::nak(wire::kNakRemoteAccess);
+    return Verdict::nak(wire::kNakRemoteAccess);  //= roce:C-NAK-39
   return {};
 }
 

@@ -98,17 +98,21 @@ bool atomic_store_8(std::byte* where, uint64_t value) noexcept {
   return true;
 }
 
+// A queue pair whose access flags lack the right of an operation does not support it, so a request
+// is invalid whatever its key and length are. //= roce:C-NAK-38
+bool supports(const QueuePair& qp, Access right) noexcept { return has(qp.access, right); }
+
 // Checks and executes an ATOMIC WRITE; returns the NAK syndrome, or 0 (IBTA 1.5, A19.4).
 uint8_t execute_atomic_write(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
                              Resource*& resource) noexcept {
   const wire::Reth& reth = packet.reth();
-  if (reth.length != 8 || packet.payload_length != 8 || reth.address % 8 != 0)
+  if (!supports(qp, Access::remote_write) || reth.length != 8 || packet.payload_length != 8 ||
+      reth.address % 8 != 0)
     return wire::kNakInvalidRequest;  //= roce:C-NAK-38 threat:A30
   std::byte* where;
-  if (!has(qp.access, Access::remote_write) ||
-      engine.keys().check(reth.rkey, qp.access_context(), reth.address, 8, Access::remote_write,
+  if (engine.keys().check(reth.rkey, qp.access_context(), reth.address, 8, Access::remote_write,
                           &where) != memory::Verdict::ok)
-    return wire::kNakRemoteAccess;
+    return wire::kNakRemoteAccess;  //= roce:C-NAK-39
   if (std::bit_cast<uintptr_t>(where) % 8 != 0) return wire::kNakInvalidRequest;
   resource = claim(qp);
   if (resource == nullptr) return wire::kNakInvalidRequest;
@@ -128,6 +132,7 @@ uint8_t flush(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
   const bool persistent = (placement & wire::kPlacePersistent) != 0;
   Access need = persistent ? Access::flush_persistent : Access::none;
   if ((placement & wire::kPlaceVisible) != 0) need = need | Access::flush_global;
+  if (!supports(qp, need)) return wire::kNakInvalidRequest;
   const wire::Reth& reth = packet.reth();
   std::byte* where = nullptr;
   uint64_t length = reth.length;
@@ -137,7 +142,7 @@ uint8_t flush(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
   else if (length != 0)  //= roce:C-OPS-78
     verdict =
         engine.keys().check(reth.rkey, qp.access_context(), reth.address, length, need, &where);
-  if (!has(qp.access, need) || verdict != memory::Verdict::ok) return wire::kNakRemoteAccess;
+  if (verdict != memory::Verdict::ok) return wire::kNakRemoteAccess;  //= roce:C-NAK-39
   resource = claim(qp);
   if (resource == nullptr) return wire::kNakInvalidRequest;
   const bool kept = !persistent || length == 0 || memory::make_persistent(where, length);
@@ -160,13 +165,13 @@ uint8_t execute_effect(EngineState& engine, QueuePair& qp, const wire::Packet& p
 uint8_t execute_read(EngineState& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
   const wire::Reth& reth = packet.reth();
   const uint32_t length = reth.length;
-  if (length > engine.config().limits.max_message) return wire::kNakInvalidRequest;
-  if (qp.res.resource_count == 0) return wire::kNakInvalidRequest;
+  if (!supports(qp, Access::remote_read) || length > engine.config().limits.max_message ||
+      qp.res.resource_count == 0)
+    return wire::kNakInvalidRequest;  //= roce:C-NAK-38 roce:C-NAK-125
   std::byte* where;
   if (length != 0 &&  //= roce:C-OPS-78
-      (!has(qp.access, Access::remote_read) ||
-       engine.keys().check(reth.rkey, qp.access_context(), reth.address, length,
-                           Access::remote_read, &where) != memory::Verdict::ok))
+      engine.keys().check(reth.rkey, qp.access_context(), reth.address, length, Access::remote_read,
+                          &where) != memory::Verdict::ok)
     return wire::kNakRemoteAccess;  //= roce:C-NAK-39
   Resource* r = claim(qp);
   if (r == nullptr) return wire::kNakInvalidRequest;
@@ -189,13 +194,12 @@ uint8_t execute_read(EngineState& engine, QueuePair& qp, const wire::Packet& pac
 uint8_t execute_atomic(EngineState& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
   const wire::AtomicEth& eth = packet.atomic_eth();
   const uint64_t address = eth.address;
-  if (qp.res.resource_count == 0 || address % 8 != 0)
+  if (!supports(qp, Access::remote_atomic) || qp.res.resource_count == 0 || address % 8 != 0)
     return wire::kNakInvalidRequest;  //= roce:C-NAK-38 threat:A30
   std::byte* where;
-  if (!has(qp.access, Access::remote_atomic) ||
-      engine.keys().check(eth.rkey, qp.access_context(), address, 8, Access::remote_atomic,
+  if (engine.keys().check(eth.rkey, qp.access_context(), address, 8, Access::remote_atomic,
                           &where) != memory::Verdict::ok)
-    return wire::kNakRemoteAccess;
+    return wire::kNakRemoteAccess;               //= roce:C-NAK-39
   if (std::bit_cast<uintptr_t>(where) % 8 != 0)  // in a zero-based window
     return wire::kNakInvalidRequest;
   Resource* r = claim(qp);
