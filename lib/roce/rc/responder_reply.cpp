@@ -44,7 +44,7 @@ void emit_atomic_result(EngineState& engine, QueuePair& qp, const Resource& r,
   const uint8_t opcode = wire::in_class(qp.service, wire::kRcAtomicAcknowledge);
   std::byte* at = out.start(qp.path, wire::opcode_info(opcode).header_length, 0);
   at = wire::emit_bth(at, {.opcode = opcode, .dest = qp.peer, .psn = r.reply_psn});
-  at = wire::emit_aeth(at, ack_syndrome(engine, qp), r.msn);
+  at = wire::emit_aeth(at, ack_syndrome(engine, qp), qp.res.msn);
   wire::emit_atomic_ack_eth(at, r.original);
   out.finish();
 }
@@ -72,7 +72,7 @@ bool emit_read_response(EngineState& engine, QueuePair& qp, Resource& r, FrameBu
                            .pad = out.pad_for(length),
                            .dest = qp.peer,
                            .psn = r.reply_psn + (r.reply_sent >> qp.mtu_shift)});
-  if (info.aeth) wire::emit_aeth(at, ack_syndrome(engine, qp), r.msn);
+  if (info.aeth) wire::emit_aeth(at, ack_syndrome(engine, qp), qp.res.msn);
   // By reference only without an ICRC, as the application may write to the memory at any time, and
   // not from a memory window, which a request may invalidate while responses are queued.
   const bool stable =

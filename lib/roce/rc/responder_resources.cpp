@@ -71,7 +71,6 @@ void store(EngineState& engine, QueuePair& qp, Resource& r, Resource::Kind kind,
   r.kind = kind;
   r.first = r.reply_psn = psn;
   r.packets = 1;
-  r.msn = qp.res.msn;
   r.length = r.reply_length = r.reply_sent = 0;
   queue_reply(engine, qp, r);
 }
@@ -182,7 +181,6 @@ uint8_t execute_read(EngineState& engine, QueuePair& qp, const wire::Packet& pac
       1, static_cast<uint32_t>((uint64_t{length} + qp.mtu() - 1) >> qp.mtu_shift));
   r->rkey = reth.rkey;
   r->domain = qp.domain;
-  r->msn = qp.res.msn;
   r->address = r->reply_address = reth.address;
   r->length = r->reply_length = length;
   r->reply_sent = 0;

@@ -39,7 +39,6 @@ struct Resource {
   Psn first;             // of the request as first received
   uint32_t packets = 0;  // PSNs it covers
   uint32_t rkey = 0;
-  uint32_t msn = 0;     // after its execution
   uint32_t domain = 0;  // in which `rkey` is valid
   uint64_t address = 0;
   uint32_t length = 0;
