@@ -13,13 +13,13 @@
 //
 // Congestion control of `roce` (RC SENDs, WRITEs and READ responses): cc=NAME selects a controller
 // of lib/congestion, for example swift, dcqcn-nic+win or hpcc; cc_line_mbps=N, its initial rate
-// (10000); cc_rtt_us=N, slightly above the unloaded round-trip time (50); cnp_interval_us=N, the
-// shortest time between two CNPs to one queue pair (50; every device answers ECN marks with CNPs);
-// pacing_quantum_us=N, the time that a delayed flow may catch up on in one burst (10). Without cc a
-// loss halves the bytes that may be in flight to one address. telemetry=1 enables in-band telemetry
-// (lib/wire/INT.md) on connections whose peer supports it; hpcc, hpcc-pint, powertcp and dctcp
-// imply it unless telemetry=0 is given. cc.PARAMETER=VALUE sets a parameter of the controller, for
-// example cc.min_rate_mbps=10 (`weft_sim keys` lists them).
+// (10000); cc_rtt_us=N, slightly above the unloaded round-trip time (50); cnp_interval_us=N, least
+// time between CNPs to a queue pair (50; every device answers ECN marks), and cnp_dscp=N, their
+// DSCP (48); pacing_quantum_us=N, time that a delayed flow may catch up on at once (10). Without cc
+// a loss halves the bytes that may be in flight to one address. telemetry=1 enables in-band
+// telemetry (lib/wire/INT.md) on connections whose peer supports it; hpcc, hpcc-pint, powertcp and
+// dctcp imply it unless telemetry=0 is given. cc.PARAMETER=VALUE sets a parameter of the
+// controller, for example cc.min_rate_mbps=10 (`weft_sim keys` lists them).
 //
 // Congestion control of `srd`, one controller per peer over all paths to it: cc=nscc (the default
 // where the port can drop), rccc (receiver credit only), nscc+rccc, swift, dcqcn-nic and others.

@@ -27,6 +27,7 @@ Result<void> CongestionKeys::examine(std::string_view name, const congestion::Ki
 void CongestionKeys::append_to(std::vector<software::OwnKey>& own) {
   keys_.append_to(own);
   own.push_back(software::number_key("cnp_interval_us", cnp_interval_us_, 0, 1'000'000));
+  own.push_back(software::number_key("cnp_dscp", cnp_dscp_, 0, 63));
   own.push_back(software::number_key("pacing_quantum_us", pacing_quantum_us_, 0, 1'000'000));
   own.push_back({"telemetry", [this](const std::string& value) -> Result<void> {
                    bool requested = false;
@@ -54,6 +55,7 @@ Result<void> CongestionKeys::check(const transport::Capabilities& port,
 
 Result<void> CongestionKeys::apply(roce::EngineConfig& config) const {
   config.cnp_interval = Duration::from_us(cnp_interval_us_);
+  config.cnp_dscp = static_cast<uint8_t>(cnp_dscp_);
   config.pacing_quantum = Duration::from_us(pacing_quantum_us_);
   const Result<std::optional<congestion::Preset>> preset = keys_.preset(keys_.conditions());
   if (!preset) return preset.error();

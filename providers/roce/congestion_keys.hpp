@@ -16,8 +16,8 @@ class CongestionKeys {
 
   // Takes the keys "cc.PARAMETER" out of `spec`; append_to() adds the others.
   Result<void> take_parameters(verbs::DeviceSpec& spec) { return keys_.take_parameters(spec); }
-  // cc, cc_line_mbps, cc_rtt_us, cnp_interval_us, pacing_quantum_us, telemetry. They write into
-  // this object.
+  // cc, cc_line_mbps, cc_rtt_us, cnp_interval_us, cnp_dscp, pacing_quantum_us, telemetry. They
+  // write into this object.
   void append_to(std::vector<software::OwnKey>& own);
   // Requested, or needed by the controller.
   const bool& telemetry() const noexcept { return telemetry_; }
@@ -33,6 +33,7 @@ class CongestionKeys {
   bool needed_ = false;            // by the controller
   bool telemetry_ = false;
   uint32_t cnp_interval_us_ = 50;
+  uint32_t cnp_dscp_ = 48;
   uint32_t pacing_quantum_us_ = 10;
 };
 

@@ -162,8 +162,8 @@ void emit_report(QueuePair& qp, FrameBuilder& out) noexcept {
   WEFT_DCHECK(qp.telemetry && qp.res.echo != nullptr);
   const uint32_t length = wire::opcode_info(wire::kCnp).header_length;
   std::byte* const at = out.start(qp.path, length, 0);
-  std::byte* const rest =
-      wire::emit_bth(at, {.opcode = wire::kCnp, .dest = qp.peer, .psn = qp.res.report_psn});
+  std::byte* const rest = wire::emit_bth(
+      at, {.opcode = wire::kCnp, .dest = qp.peer, .psn = qp.res.report_psn, .mig_req = false});
   std::memset(rest, 0, length - wire::kBthLength);
   out.put_telemetry(*qp.res.echo);
   out.finish();

@@ -30,6 +30,7 @@ struct EngineConfig {
   congestion::Conditions conditions{
       .line = Rate::from_gbps(10), .rtt = Duration::from_us(50), .network = {}};
   Duration cnp_interval = Duration::from_us(50);  // between CNPs of one queue pair; 0: one a mark
+  uint8_t cnp_dscp = 48;  // of CNPs: network control, as NICs have it by default
   // A paced queue pair that was held up may catch up on this much time: the length of a burst.
   Duration pacing_quantum = Duration::from_us(10);
   // Bytes of the link that a paced packet takes besides payload. None: those of Ethernet.

@@ -151,12 +151,17 @@ TEST_CASE(
   PairOptions o = paced("dcqcn-paper", 100);
   o.link = bottleneck();
   o.station_b.engine.cnp_interval = Duration::from_us(interval_us);
+  const uint8_t dscp = interval_us == 0 ? 48 : 41;
+  if (dscp != 48) o.station_b.engine.cnp_dscp = dscp;  // 48 is the default
   Pair p(o);
   std::vector<Instant> at;
   uint64_t others = 0;
   p.station_b.tap().filter = [&](const SentFrame& f) {
-    if (f.opcode() != wire::kCnp) return ++others, true;
+    if (f.opcode() != wire::kCnp) return ++others, f.path.traffic_class >> 2 == 0;
     at.push_back(p.world.now());
+    CHECK(f.path.traffic_class == dscp << 2);  // a class of its own
+    CHECK(f.ecn == 0);
+    CHECK(f.bytes[1] == std::byte{});  // neither SE nor MigReq, no pad
     CHECK(f.bytes.size() == 12 + 16 + 4);
     CHECK(f.bytes[4] == std::byte{0x40});  // BECN, not FECN
     CHECK(f.bth().dest_qpn == p.a.qp().number.value);
