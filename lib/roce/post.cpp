@@ -71,7 +71,8 @@ void append(QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
   entry.opcode = r.opcode;
   entry.signaled = qp.signal_all || has(r.flags, SendFlags::signaled);
   entry.fence = has(r.flags, SendFlags::fence);
-  entry.solicited = has(r.flags, SendFlags::solicited);
+  //= roce:C-OPS-90 a WRITE without immediate has no completion that it could solicit
+  entry.solicited = has(r.flags, SendFlags::solicited) && r.opcode != Opcode::write;
   entry.is_inline = has(r.flags, SendFlags::inline_data);
   entry.failed = entry.done = false;
   entry.srq = r.remote_srq;
