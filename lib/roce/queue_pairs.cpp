@@ -9,6 +9,7 @@
 #include "lib/roce/rc/rc.hpp"
 #include "lib/roce/state/invariants.hpp"
 #include "lib/transport/qp_attributes.hpp"
+#include "lib/wire/source_port.hpp"
 
 namespace weft::roce {
 
@@ -211,8 +212,10 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
   qp.path.traffic_class = to.traffic_class;
   qp.path.hop_limit = to.hop_limit;
   //= roce:C-AV-96 stable per queue pair, spread over the ports
-  const uint32_t entropy = to.flow_label != 0 ? to.flow_label : qp.number.value * 2654435761u >> 8;
-  qp.path.source_port = port_.source_port(static_cast<uint16_t>(0xC000 | (entropy & 0x3FFF)), 0);
+  const uint16_t source_port = to.flow_label != 0
+                                   ? wire::source_port_of_label(to.flow_label)
+                                   : wire::source_port_of(qp.number.value * 2654435761u >> 8);
+  qp.path.source_port = port_.source_port(source_port, 0);
   qp.res.expected = qp.res.ack_end = a.rq_psn.value_or(Psn{});
   if (!qp.reliable()) return {};
   if (a.telemetry.value_or(false)) {

@@ -8,6 +8,7 @@
 #include "lib/roce/unreliable/unreliable.hpp"
 #include "lib/wire/emit.hpp"
 #include "lib/wire/encapsulation.hpp"
+#include "lib/wire/source_port.hpp"
 
 namespace weft::roce::ud {
 
@@ -66,8 +67,7 @@ Datagram datagram(const QueuePair& qp, const SendRequest& r, Port& port) noexcep
   d.path.traffic_class = to.traffic_class;
   d.path.hop_limit = to.hop_limit;
   if (to.flow_label != 0)
-    d.path.source_port =
-        port.source_port(static_cast<uint16_t>(0xC000 | (to.flow_label & 0x3FFF)), 0);
+    d.path.source_port = port.source_port(wire::source_port_of_label(to.flow_label), 0);
   return d;
 }
 
