@@ -234,6 +234,7 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
     if (a.max_dest_rd_atomic.value_or(0) != 0) qp.req.pacer->track_responses();
     if ((qp.path.traffic_class & 3) == 0) qp.path.traffic_class |= 2;  //= roce:C-CC-101 ECT(0)
   }
+  qp.res.early_window = early_window(config_.conditions.line, config_.conditions.rtt, mtu);
   destinations_.release(qp);
   qp.destination = destinations_.acquire(qp.path.destination, capabilities_);
   const uint32_t reads = a.max_dest_rd_atomic.value_or(0);  // an XRC initiator has no responder

@@ -24,3 +24,16 @@ TEST_CASE("the distance of two PSNs is the shorter one, roce:C-PSN-17") {
         CHECK((from + (kHalf + 1)) - from == 1 - static_cast<int32_t>(kHalf));
       }
 }
+
+TEST_CASE("each distance of the whole circle, from both sides of the wrap, roce:C-PSN-17") {
+  constexpr uint32_t kCircle = 1u << 24, kHalf = kCircle / 2;
+  for (const Psn from : {Psn{0}, Psn{kHalf}, Psn{kCircle - 1}}) {
+    uint32_t wrong = 0;
+    for (uint32_t step = 0; step < kCircle; ++step) {
+      const int32_t distance = static_cast<int32_t>(step) - (step < kHalf ? 0 : int32_t{kCircle});
+      const Psn to = from + step;
+      wrong += to - from != distance || to.value != ((from.value + step) & (kCircle - 1));
+    }
+    CHECK(wrong == 0);
+  }
+}

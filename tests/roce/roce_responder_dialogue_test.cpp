@@ -59,16 +59,38 @@ TEST_CASE(
   const std::vector<std::byte> data = bytes_of(8, 1);
   const Psn psn = d.expected();
   CHECK(d.responses_to(d.write(psn + 100'000, data)).empty());
-  d.world.run_for(Duration::from_us(999));
+  CHECK(d.wait(Duration::from_us(998)).empty());
   CHECK(d.responses_to(d.write(psn + 200'000, data)).empty());
-  d.world.run_for(Duration::from_us(1));
-  check_answer(d.responses_to(d.write(psn + 300'000, data)), wire::kNakSequence, psn);
+  check_answer(d.wait(Duration::from_us(2)), wire::kNakSequence, psn);
+  CHECK(d.responses_to(d.write(psn + 300'000, data)).empty());  // once
   check_answer(d.responses_to(d.write(psn, data)), kAck, psn);
   CHECK(d.responses_to(d.write(psn + 100'000, data))
             .empty());  // `expected` advanced: the time restarts
-  d.world.run_for(Duration::from_us(2000));
+  CHECK(d.wait(Duration::from_us(999)).empty());
   check_answer(d.responses_to(d.write(psn + 1, data)), kAck, psn + 1);
+  CHECK(d.wait(Duration::from_us(2000)).empty());  // the timer finds that it advanced
   CHECK(d.responses_to(d.write(psn + 100'000, data)).empty());
+  check_answer(d.wait(Duration::from_us(1000)), wire::kNakSequence, psn + 2);  // without another
+  CHECK(d.wait(Duration::from_us(5000)).empty());
+}
+
+TEST_CASE("the MSN counts every kind of message, and wraps at 2^24, roce:C-ACK-33") {
+  Dialogue d(without_credits(start_psn()));
+  const std::vector<std::byte> data = bytes_of(8, 1);
+  const Psn psn = d.expected();
+  d.b.qp().res.msn = 0xFFFFFE;
+  const auto msn_of = [](const std::vector<SentFrame>& responses) {
+    REQUIRE(responses.size() == 1);
+    CHECK(responses[0].aeth().syndrome == kAck);
+    return uint32_t{responses[0].aeth().msn};
+  };
+  CHECK(msn_of(d.responses_to(d.write(psn, data))) == 0xFFFFFF);
+  CHECK(msn_of(d.responses_to(d.write(psn + 1, data))) == 0);
+  CHECK(msn_of(d.responses_to(d.read(psn + 2, 8))) == 1);
+  d.b.qp().res.msn = 0xFFFFFF;
+  CHECK(msn_of(d.responses_to(d.read(psn + 3, 8))) == 0);
+  d.b.qp().res.msn = 0xFFFFFF;
+  CHECK(msn_of(d.responses_to(d.write(psn + 4, data))) == 0);
 }
 
 TEST_CASE("a duplicate WRITE is acknowledged and not executed, roce:C-DUP-24") {

@@ -54,8 +54,9 @@ void restart_retry_timer(EngineState& engine, QueuePair& qp, Instant now) noexce
 void on_request(EngineState& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
                 Instant now) noexcept;
 
-// The timer of `qp` fired: a packet that is still missing after nak_delay counts as lost.
-void on_gap_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept;
+// The timer of `qp` fired: a packet that is still missing after nak_delay, or behind which
+// `expected` stands still, counts as lost; duplicates get the ACK that they requested.
+void on_responder_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept;
 // Stores the telemetry of a frame, and its ECN mark, for the next ACK or report.
 void note_telemetry(QueuePair& qp, const wire::IntBlock& block, bool marked) noexcept;
 

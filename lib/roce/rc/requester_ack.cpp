@@ -131,7 +131,7 @@ void on_acknowledge(EngineState& engine, QueuePair& qp, const wire::Packet& pack
     if (!acknowledge(engine, qp, psn + 1, false, now)) on_gap(engine, qp, now);
     return;
   }
-  //= roce:C-NAK-44
+  //= roce:C-NAK-44 roce:C-NAK-129
   if (!acknowledge(engine, qp, psn, false, now)) return on_gap(engine, qp, now);
   if (qp.state == QpState::err) return;
   if (kind == wire::kSyndromeRnr) {
@@ -139,8 +139,8 @@ void on_acknowledge(EngineState& engine, QueuePair& qp, const wire::Packet& pack
     return on_rnr(engine, qp, syndrome & wire::kSyndromeValueMask, now);
   }
   engine.count(Count::rx_naks);
-  if (syndrome == wire::kNakSequence) return on_loss(engine, qp, now);  //= roce:C-NAK-37
-  if (kind != wire::kSyndromeNak) return engine.count(Count::rx_bad_response);
+  if (syndrome == wire::kNakSequence) return on_loss(engine, qp, now);          //= roce:C-NAK-37
+  if (kind != wire::kSyndromeNak) return engine.count(Count::rx_bad_response);  //= roce:C-ACK-127
   // Inside the window a forged NAK cannot be told from the peer's: DEVIATIONS.md. //= threat:A08
   // roce:C-NAK-45
   fail_request(engine, qp, status_of(syndrome, is_xrc(qp.type)), syndrome);

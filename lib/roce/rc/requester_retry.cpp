@@ -105,7 +105,7 @@ void on_loss(EngineState& engine, QueuePair& qp, Instant now,
 
 void on_rnr(EngineState& engine, QueuePair& qp, uint8_t timer, Instant now) noexcept {
   Requester& req = qp.req;
-  if (!req.rnr_until.is_never()) return;  // an RNR wait is in progress
+  if (!req.rnr_until.is_never()) return;  // an RNR wait is in progress //= roce:C-NAK-128
   if (req.rnr_left == 0) {
     engine.count(Count::rnr_exceeded);
     return fail_request(engine, qp, Status::rnr_retry_exceeded, wire::kSyndromeRnr | timer);
@@ -145,7 +145,7 @@ void on_cnp(EngineState& engine, QueuePair& qp, Instant now) noexcept {
 
 void on_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
   Requester& req = qp.req;
-  if (qp.can_respond()) on_gap_timer(engine, qp, now);
+  if (qp.can_respond()) on_responder_timer(engine, qp, now);
   if (has_replies(qp)) engine.activate(qp);
   if (req.pacer) {
     req.pacer->on_deadline(now);

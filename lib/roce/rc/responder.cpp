@@ -83,24 +83,51 @@ void fail_fatally(EngineState& engine, QueuePair& qp, const Verdict& verdict,
 }
 
 // One acknowledgement covers all duplicates, so a flood of them (or of forged packets) is
-// acknowledged at this interval. //= threat:A02
+// acknowledged at this interval; the last one that requests an ACK gets it at the end of the
+// interval. //= threat:A02
 constexpr Duration kDuplicateAckInterval = Duration::from_us(4);
 
 // A packet a little ahead of a gap causes a NAK at once. One far ahead follows a lost READ of many
 // PSNs or, more likely, is forged: a NAK would cause a needless go-back-N by the true peer, so it
-// is sent only if another such packet arrived kStandsStill earlier and `expected` has not advanced
-// since.
-// //= threat:A02
+// is sent only if `expected` does not advance for kStandsStill. A peer that has lost a READ waits
+// and sends nothing more, so the timer sends it. //= threat:A02 roce:C-PSN-19
 constexpr int32_t kFar = 4096;
 constexpr Duration kStandsStill = Duration::from_us(1000);
 
-bool should_nak(Responder& res, int32_t ahead, Instant now) noexcept {
-  if (res.nak_outstanding) return false;
-  if (ahead < kFar) return true;
-  if (res.far_ahead_expected == res.expected) return now - res.far_ahead_since >= kStandsStill;
+bool stands_still(const Responder& res) noexcept {
+  return !res.far_ahead_since.is_never() && res.far_ahead_expected == res.expected &&
+         !res.nak_outstanding;
+}
+
+// A packet that cannot be buffered arrived `ahead` PSNs early.
+void request_again(EngineState& engine, QueuePair& qp, int32_t ahead, Instant now) noexcept {
+  Responder& res = qp.res;
+  if (res.nak_outstanding) return engine.count(Count::rx_after_nak);  //= roce:C-NAK-123
+  if (ahead < kFar) return queue_nak(engine, qp, wire::kNakSequence);
+  if (stands_still(res)) return;  // the timer is armed
   res.far_ahead_expected = res.expected;
   res.far_ahead_since = now;
-  return false;
+  engine.arm_timer(qp, now + kStandsStill);
+}
+
+void on_standstill_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
+  Responder& res = qp.res;
+  const Instant nak_at =
+      res.far_ahead_since.is_never() ? Instant::never() : res.far_ahead_since + kStandsStill;
+  if (!stands_still(res)) {
+    res.far_ahead_since = Instant::never();
+  } else if (now < nak_at) {
+    engine.arm_timer(qp, nak_at);
+  } else {
+    res.far_ahead_since = Instant::never();
+    queue_nak(engine, qp, wire::kNakSequence);
+  }
+}
+
+void acknowledge_duplicates(EngineState& engine, QueuePair& qp, Instant now) noexcept {
+  qp.res.duplicate_ack_owed = false;
+  qp.res.next_duplicate_ack_at = now + kDuplicateAckInterval;
+  engine.acks().queue(qp);  //= roce:C-DUP-24
 }
 
 void on_duplicate(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
@@ -110,9 +137,10 @@ void on_duplicate(EngineState& engine, QueuePair& qp, const wire::Packet& packet
   qp.res.gap.on_duplicate(packet.psn);
   const wire::Operation operation = packet.info->operation;
   if (operation == wire::Operation::send || operation == wire::Operation::write) {
-    if (now < qp.res.next_duplicate_ack_at) return;
-    qp.res.next_duplicate_ack_at = now + kDuplicateAckInterval;
-    return engine.acks().queue(qp);  //= roce:C-DUP-24
+    if (now >= qp.res.next_duplicate_ack_at) return acknowledge_duplicates(engine, qp, now);
+    if (!packet.ack_request) return;
+    qp.res.duplicate_ack_owed = true;
+    return engine.arm_timer(qp, qp.res.next_duplicate_ack_at);
   }
   replay(engine, qp, packet, now);
 }
@@ -211,8 +239,8 @@ void on_early(EngineState& engine, QueuePair& qp, const wire::Packet& packet, co
   Responder& res = qp.res;
   engine.count(Count::rx_out_of_sequence);
   const EarlyPackets::Kept kept =
-      ahead < kEarlyWindow ? engine.early_packets().keep(res.gap.early, packet.psn, frame)
-                           : EarlyPackets::Kept::no;
+      ahead < res.early_window ? engine.early_packets().keep(res.gap.early, packet.psn, frame)
+                               : EarlyPackets::Kept::no;
   switch (kept) {
     case EarlyPackets::Kept::yes:
       engine.count(Count::rx_early);
@@ -224,9 +252,7 @@ void on_early(EngineState& engine, QueuePair& qp, const wire::Packet& packet, co
     case EarlyPackets::Kept::conflict:
       return;
     case EarlyPackets::Kept::no:
-      if (res.nak_outstanding) engine.count(Count::rx_after_nak);
-      if (should_nak(res, ahead, now)) queue_nak(engine, qp, wire::kNakSequence);
-      return;
+      return request_again(engine, qp, ahead, now);
   }
   execute_early(engine, qp, packet.psn, now);
 }
@@ -246,8 +272,15 @@ void on_request(EngineState& engine, QueuePair& qp, const wire::Packet& packet, 
   execute_early(engine, qp, packet.psn, now);
 }
 
-void on_gap_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
+void on_responder_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
   Responder& res = qp.res;
+  if (res.duplicate_ack_owed) {
+    if (now < res.next_duplicate_ack_at)
+      engine.arm_timer(qp, res.next_duplicate_ack_at);
+    else
+      acknowledge_duplicates(engine, qp, now);
+  }
+  on_standstill_timer(engine, qp, now);
   if (res.gap.nak_at > now) {
     if (!res.gap.nak_at.is_never()) engine.arm_timer(qp, res.gap.nak_at);
     return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Packets that the responder sends: READ and atomic responses in the order of their requests, then
 // a NAK, then the acknowledgement of everything else. An ACK or NAK acknowledges all PSNs before
-// it, so it never overtakes the responses of READs and atomics.
+// it, so it never overtakes the responses of READs and atomics. //= roce:C-ACK-124
 #include <algorithm>
 #include <cstring>
 
@@ -23,7 +23,7 @@ uint8_t credit_code(uint32_t free) noexcept {
 }
 
 uint8_t ack_syndrome(EngineState& engine, QueuePair& qp) noexcept {
-  //= roce:C-OPS-92 which queue pair takes a shared receive is not known in advance
+  //= roce:C-OPS-92 roce:C-ACK-130 which queue pair takes a shared receive is not known in advance
   if (!engine.config().credits || qp.shares()) return wire::kSyndromeAck | wire::kCreditUnlimited;
   // The receive of a SEND in progress counts as available, as its message is not in the MSN yet.
   qp.res.advertised = credit_code(qp.rq.size());
@@ -185,7 +185,7 @@ bool send_ack(EngineState& engine, QueuePair& qp, FrameBuilder& out) noexcept {
   if (!res.ack_queued) return true;
   if (res.reply_head != res.reply_tail || !out.has_room()) return false;
   WEFT_DCHECK(!res.nak_queued);
-  res.ack_queued = false;
+  res.ack_queued = res.duplicate_ack_owed = false;
   res.ack_delay.on_sent();
   engine.count(Count::tx_acks);
   emit_ack(qp, out, res.ack_end + Psn::kMask, ack_syndrome(engine, qp));  // ack_end - 1

@@ -7,6 +7,12 @@
 
 namespace weft::roce {
 
+uint16_t early_window(Rate line, Duration rtt, uint32_t mtu) noexcept {
+  if (line.bits_per_second == 0) return kEarlyWindow;
+  const int64_t packets = rtt.ps / line.time_for(mtu).ps;
+  return static_cast<uint16_t>(std::clamp<int64_t>(packets, kEarlyWindow, kMostEarlyWindow));
+}
+
 EarlyPackets::EarlyPackets(uint32_t icrc_length, uint16_t slots)
     : icrc_length_(icrc_length),
       slot_count_(slots),
@@ -86,8 +92,8 @@ void EarlyPackets::clear(EarlyList& list) noexcept {
   WEFT_DCHECK(list.last == kNoSlot);
 }
 
-void EarlyPackets::check([[maybe_unused]] const EarlyList& list,
-                         [[maybe_unused]] Psn expected) const noexcept {
+void EarlyPackets::check([[maybe_unused]] const EarlyList& list, [[maybe_unused]] Psn expected,
+                         [[maybe_unused]] int32_t window) const noexcept {
 #ifndef NDEBUG
   WEFT_DCHECK(list.empty() == (list.last == kNoSlot));
   uint16_t before = kNoSlot;
@@ -95,7 +101,7 @@ void EarlyPackets::check([[maybe_unused]] const EarlyList& list,
     const Slot& slot = slots_[at];
     WEFT_DCHECK(slot.previous == before);
     WEFT_DCHECK(before == kNoSlot || slot.psn - slots_[before].psn > 0);
-    WEFT_DCHECK(slot.psn - expected < kEarlyWindow);
+    WEFT_DCHECK(slot.psn - expected < window);
     WEFT_DCHECK(slot.length + slot.more_length <= kSlotBytes);
     before = at;
   }
@@ -107,7 +113,11 @@ void Gap::open(Instant now, bool may_be_forged) noexcept {
   WEFT_DCHECK(since.is_never());
   since = now;
   unconfirmed = may_be_forged;
-  nak_at = now + (may_be_forged ? kMinNakDelay : nak_delay);
+  // A packet that may be forged must come again. After a NAK the peer goes back and sends it soon,
+  // at most as long after the one before as that took to come; else it must be asked to.
+  const Duration again =
+      nak_judged ? kMinNakDelay : std::clamp(lateness, kMinNakDelay, kMaxNakDelay);
+  nak_at = now + (may_be_forged ? again : nak_delay);
 }
 
 void Gap::close(Psn psn, bool after_nak, Instant now) noexcept {

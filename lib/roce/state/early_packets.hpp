@@ -25,7 +25,11 @@
 
 namespace weft::roce {
 
-inline constexpr int32_t kEarlyWindow = 512;  // PSNs ahead that are buffered
+// PSNs ahead that are buffered, at least and at most. What is farther ahead is more likely forged.
+inline constexpr int32_t kEarlyWindow = 512, kMostEarlyWindow = 4096;
+// Full packets that a path of this rate and round trip has in flight, within these bounds. The pool
+// bounds the memory whatever the window.
+uint16_t early_window(Rate line, Duration rtt, uint32_t mtu) noexcept;
 inline constexpr uint16_t kNoSlot = 0xFFFF;
 
 // The early packets of one queue pair, by ascending PSN.
@@ -60,8 +64,8 @@ class EarlyPackets {
   void drop_first(EarlyList& list) noexcept { drop(list, list.first); }
   void clear(EarlyList& list) noexcept;
   // Checks that PSNs ascend, that links agree in both directions, and that all PSNs are less than
-  // `kEarlyWindow` from `expected`. Debug builds.
-  void check(const EarlyList& list, Psn expected) const noexcept;
+  // `window` from `expected`. Debug builds.
+  void check(const EarlyList& list, Psn expected, int32_t window) const noexcept;
 
  private:
   static constexpr uint32_t kSlotBytes = 4096 + 64;  // the largest path MTU and its headers

@@ -137,7 +137,7 @@ void check_responder(const QueuePair& qp, const EarlyPackets& early) noexcept {
   WEFT_DCHECK(res.gap.nak_at.is_never() || !res.gap.since.is_never());
   WEFT_DCHECK(res.gap.nak_at.is_never() || qp.state == QpState::err ||
               (qp.timer.armed() && qp.timer.deadline <= res.gap.nak_at));
-  early.check(res.gap.early, res.expected);
+  early.check(res.gap.early, res.expected, res.early_window);
 }
 
 }  // namespace weft::roce

@@ -89,16 +89,19 @@ struct alignas(kCacheLine) Responder {
   bool ack_queued = false;       // a delayed acknowledgement
   bool nak_queued = false;       // with nak_syndrome
   uint8_t nak_syndrome = 0;
-  uint8_t advertised = 31;               // last credit code sent
-  bool cnp_queued = false;               // a request arrived with an ECN mark
-  bool report_queued = false;            // READ responses arrived, on a connection with telemetry
-  Psn report_psn;                        // of the response that arrived last
-  bool requests_first = false;           // paced: requests and responses alternate in going first
+  uint8_t advertised = 31;          // last credit code sent
+  bool cnp_queued = false;          // a request arrived with an ECN mark
+  bool report_queued = false;       // READ responses arrived, on a connection with telemetry
+  Psn report_psn;                   // of the response that arrived last
+  bool requests_first = false;      // paced: requests and responses alternate in going first
+  bool duplicate_ack_owed = false;  // a duplicate requested an ACK before next_duplicate_ack_at
+  uint16_t early_window = kEarlyWindow;  // PSNs ahead that are buffered
   std::unique_ptr<wire::IntBlock> echo;  // telemetry that the next ACK returns; null: not agreed
   AckDelay ack_delay;                    // how long the delayed acknowledgement waits
   Instant next_duplicate_ack_at;         // duplicate SENDs and WRITEs are not acknowledged earlier
-  Instant far_ahead_since;  // a request far ahead arrived while expected was far_ahead_expected
-  uint32_t write_key = 0;   // current WRITE
+  // Since then a request far ahead is here and `expected` was far_ahead_expected; never(): none is.
+  Instant far_ahead_since = Instant::never();
+  uint32_t write_key = 0;  // current WRITE
   uint64_t write_address = 0;
   uint64_t received = 0;  // bytes of the current message
   uint32_t write_length = 0;
