@@ -87,7 +87,7 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
                      : response ? qp->can_request()
                                 : qp->can_respond();
   if (!takes) return count(Count::rx_wrong_state);
-  //= roce:C-AV-97 threat:A01 threat:A11 threat:A14
+  //= roce:C-AV-97 threat:A01 threat:A11 threat:A14 and any UDP port: roce:C-HDR-117
   if (frame.path->source != qp->path.destination && service != wire::OpClass::ud)
     return count(Count::rx_bad_source);
   if ((packet.pkey & 0x7FFF) != 0x7FFF) return count(Count::rx_bad_pkey);  //= roce:C-OPS-86
@@ -98,7 +98,7 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
     count(Count::rx_cnps);
     return rc::on_cnp(*this, *qp, now);
   }
-  if (frame.ecn == 3) {
+  if (frame.ecn == 3) {  //= roce:C-CC-126
     count(Count::rx_ecn_marked);
     if (qp->type != QpType::ud && packet.info->operation != wire::Operation::acknowledge)
       notices_.queue_cnp(*qp, now, config_.cnp_interval);
@@ -122,7 +122,7 @@ void Engine::raise_first_request(QueuePair& qp, Instant now) noexcept {
 }
 
 // Delivers a datagram to each member of the group, but not back to its sender.
-//= roce:C-OPS-87 roce:C-HDR-10
+//= roce:C-OPS-87 roce:C-HDR-10 roce:C-HDR-120
 void Engine::receive_multicast(const wire::Packet& packet, const Frame& frame) noexcept {
   if (packet.info->op_class != wire::OpClass::ud) return count(Count::rx_wrong_service);
   if (packet.telemetry != nullptr) return count(Count::rx_unagreed_telemetry);

@@ -98,7 +98,7 @@ bool parse_ethernet(const std::byte* frame, uint32_t length, Outer& outer, Below
   if (below.type != kEtherVlan) return true;
   if (below.length < sizeof(VlanTag)) return false;
   const auto& tag = *reinterpret_cast<const VlanTag*>(below.ip);
-  outer.vlan = tag.control & 0xFFF;
+  outer.vlan = tag.control & 0xFFF;  // 0 is a priority tag only //= roce:C-HDR-119
   outer.vlan_priority = static_cast<uint8_t>(tag.control >> 13);
   below = {below.ip + sizeof(VlanTag), below.length - static_cast<uint32_t>(sizeof(VlanTag)),
            tag.type};
@@ -110,7 +110,7 @@ OuterError parse_ipv4(const Below& below, Outer& outer, Transport& udp) noexcept
   if (below.length < sizeof(Ipv4)) return OuterError::too_short;
   const auto& ip = *reinterpret_cast<const Ipv4*>(below.ip);
   if (ip.version_length >> 4 != 4) return OuterError::not_ip;
-  if (ip.version_length != 0x45) return OuterError::options;
+  if (ip.version_length != 0x45) return OuterError::options;  //= roce:C-HDR-114
   if (fold(sum_words(0, &ip, sizeof ip)) != 0xFFFF) return OuterError::bad_ip_checksum;
   //= roce:C-HDR-8
   if (ip.fragment & kFragmentMask) return OuterError::fragment;
@@ -119,7 +119,7 @@ OuterError parse_ipv4(const Below& below, Outer& outer, Transport& udp) noexcept
   if (ip.total_length < sizeof(Ipv4) + sizeof(Udp)) return OuterError::bad_length;
   if (ip.total_length > below.length) return OuterError::too_short;
   outer.traffic_class = ip.tos;
-  outer.hop_limit = ip.ttl;
+  outer.hop_limit = ip.ttl;  // of any value //= roce:C-HDR-115
   outer.ip_id = ip.id;
   outer.flow_label = 0;
   outer.source = Gid::from_ipv4(ip.source[0], ip.source[1], ip.source[2], ip.source[3]);
@@ -135,7 +135,7 @@ OuterError parse_ipv6(const Below& below, Outer& outer, Transport& udp) noexcept
   const uint32_t first = ip.version_class_label;
   if (first >> 28 != 6) return OuterError::not_ip;
   if (ip.next_header == kIpv6Fragment) return OuterError::fragment;
-  if (ip.next_header != kUdp) return OuterError::not_udp;
+  if (ip.next_header != kUdp) return OuterError::not_udp;  //= roce:C-HDR-114
   if (ip.payload_length < sizeof(Udp)) return OuterError::bad_length;
   if (ip.payload_length > below.length - sizeof(Ipv6)) return OuterError::too_short;
   outer.traffic_class = static_cast<uint8_t>(first >> 20);
@@ -256,7 +256,7 @@ OuterError parse_outer(const std::byte* frame, uint32_t length, Outer& outer, Tr
   if (below.type == kEtherIpv6) error = parse_ipv6(below, outer, packet);
   if (error != OuterError::none) return error;
   const auto& udp = *reinterpret_cast<const Udp*>(packet.bytes);
-  if (udp.length != packet.length) return OuterError::bad_length;
+  if (udp.length != packet.length) return OuterError::bad_length;  //= roce:C-HDR-116
   outer.source_port = udp.source_port;
   outer.destination_port = udp.destination_port;
   outer.udp_checksum = udp.checksum;

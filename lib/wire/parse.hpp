@@ -87,7 +87,7 @@ inline ParseError parse(const std::byte* bytes, uint32_t length, uint32_t icrc_l
   const Bth& bth = *reinterpret_cast<const Bth*>(bytes);
   if (bth.tver() != 0) return ParseError::bad_version;
   const OpcodeInfo& info = opcode_info(bth.opcode);
-  if (!info.known()) return ParseError::bad_opcode;
+  if (!info.known()) return ParseError::bad_opcode;  //= roce:C-HDR-122
   const uint32_t fixed = info.header_length + bth.pad() + icrc_length;
   if (length < fixed) return ParseError::too_short;
   out.payload_length = length - fixed + external_payload_length;

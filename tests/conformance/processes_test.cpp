@@ -234,7 +234,7 @@ class Namespaces {
   bool usable = false;
 };
 
-TEST_CASE("two processes share one veth address and one is killed (C-AV-95)") {
+TEST_CASE("two processes share one veth address and one is killed") {
   const Namespaces spaces;
   if (!spaces.usable) WEFT_SKIP("two processes share one veth address", "no network namespaces");
   const std::string here = "roce+udp:" + spaces.link + "a", there = "roce+udp:" + spaces.link + "b";

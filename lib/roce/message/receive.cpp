@@ -87,7 +87,7 @@ Verdict execute_write(EngineState& engine, QueuePair& qp, const wire::Packet& pa
                       const Frame& frame) noexcept {
   Responder& res = qp.res;
   const bool last = packet.info->ends_message();
-  //= roce:C-OPS-72
+  //= roce:C-OPS-72 roce:C-OPS-131
   if (last && packet.info->imm && !find_receive(engine, qp)) return Verdict::Kind::rnr;
   std::byte* where = nullptr;
   if (packet.info->starts_message()) {

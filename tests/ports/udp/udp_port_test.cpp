@@ -156,7 +156,7 @@ TEST_CASE("udp: several trains, lone frames and source ports in one call keep th
   }
 }
 
-TEST_CASE("udp: ECN bits and hop limit are set per frame, and ECN is read (C-AV-95)") {
+TEST_CASE("udp: class and ECN bits are set per frame and read (C-AV-95: class)") {
   for (const char* where : {"lo", "::1"}) {
     if (std::string(where) == "::1" && !has_ipv6_loopback())
       WEFT_SKIP("udp ECN over IPv6", "this machine has no ::1");
