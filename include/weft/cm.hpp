@@ -22,6 +22,11 @@
 //   event->id.accept(ud_qp, {});                            event = channel.wait();  // established
 //                                                           // event->service: the destination
 //
+// A program that moves its queue pair itself (verbs: rdma_init_qp_attr) gives connect() and
+// accept() a CmQueuePair, and modifies the queue pair with the attributes that attributes()
+// returns: INIT, RTR and RTS before accept(); at the other side when connect_response arrives, then
+// establish().
+//
 // Ports are those of RDMA_PS_TCP, and of RDMA_PS_UDP for datagrams. Private data has a fixed length
 // on the wire: the receiver gets the sender's bytes, padded with zeros.
 //
@@ -53,11 +58,14 @@ class CmChannel;
 class CmId;
 }  // namespace verbs
 
+class CmChannel;
+
 // Types of events (verbs: rdma_cm_event_type).
 enum class CmEventType : uint8_t {
   address_resolved,  // after resolve_address()
   route_resolved,    // after resolve_route()
   connect_request,   // `id` is new: accept() or reject() it; destroying its last copy rejects it
+  connect_response,  // to connect() with a CmQueuePair: move the queue pair to RTS, establish()
   established,       // the queue pair is in RTS; the peer's is in RTS, or will be soon
   rejected,          // by the peer: see `reason` and private data
   unreachable,    // the peer did not answer in time, or too many pending requests evicted this one
@@ -71,6 +79,17 @@ std::string_view name(CmEventType type) noexcept;
 enum class CmService : uint8_t {
   connections,  // RDMA_PS_TCP: RC and UC queue pairs
   datagrams,    // RDMA_PS_UDP: UD queue pairs
+};
+
+// The Q_Key of UD queue pairs that serve a port (RDMA_UDP_QKEY); on ibverbs the only one possible.
+inline constexpr uint32_t kCmQkey = 0x01234567;
+
+// A queue pair that the program moves itself, or that of the peer in an event.
+struct CmQueuePair {
+  QpNum number;
+  QpType type = QpType::rc;
+  bool shared_receives = false;  // has a shared receive queue; sent to the peer
+  uint32_t qkey = kCmQkey;       // UD: of accept(); sent to the client
 };
 
 // The parameters of a side in connect() and accept(); in an event those of the peer (verbs:
@@ -100,9 +119,6 @@ inline constexpr uint16_t kCmStale = 10;
 // The peer's program called reject().
 inline constexpr uint16_t kCmConsumer = 28;
 
-// The Q_Key of UD queue pairs that serve a port (RDMA_UDP_QKEY); on ibverbs the only one possible.
-inline constexpr uint32_t kCmQkey = 0x01234567;
-
 // The destination of datagrams to a service: SendRequest::to (an AddressHandle of `path`),
 // remote_qpn and remote_qkey.
 struct CmDatagramService {
@@ -130,14 +146,29 @@ class CmId {
   // Ends in route_resolved. Over Ethernet this sends nothing: the kernel's routing table applies.
   Result<void> resolve_route() const;
 
-  // Listens on a port of the device's address; 0 picks a free one. Errors: address_in_use,
-  // bad_state.
+  // Chooses the local port of a new id; 0 picks one. Without it, listen() and connect() choose.
+  // The port is claimed by listen() only: two connections may have the same. Errors: bad_state,
+  // not_supported (ibverbs).
+  Result<void> bind(uint16_t port) const;
+  // Listens on a port of the device's address; 0 is the port of bind(), or picks a free one.
+  // Errors: address_in_use, bad_state.
   Result<void> listen(uint16_t port) const;
 
   // Requests a connection of `qp` (RC or UC, in RESET, or in INIT with receives posted). Ends in
   // established, rejected, unreachable or connect_error. Errors: invalid_argument, bad_state (not
   // resolved; another state), not_supported (ibverbs: UC, path_mtu), no_memory.
   Result<void> connect(const QueuePair& qp, const CmParameters& parameters = {}) const;
+  // The same for a queue pair that the program moves itself: ends in connect_response instead of
+  // established. RC, UC, or an XRC initiator. Error: not_supported (ibverbs).
+  Result<void> connect(const CmQueuePair& qp, const CmParameters& parameters = {}) const;
+  // After connect_response: the queue pair is in RTS. Sends the RTU; no event follows. Error:
+  // bad_state (the peer gave up meanwhile: the next event says so).
+  Result<void> establish() const;
+  // The attributes to move the id's queue pair to `state` (verbs: rdma_init_qp_attr): INIT of any
+  // id; RTR and RTS after connect_request or connect_response. Those of INIT grant remote access as
+  // CmParameters::access. Datagrams: a queue pair of kCmQkey. Errors: invalid_argument (another
+  // state), bad_state, not_supported (ibverbs).
+  Result<QueuePairAttributes> attributes(QpState state) const;
   // Asks which UD queue pair serves the resolved port (SIDR_REQ); at most 180 bytes of private
   // data. Ends in established (with CmEvent::service), rejected or unreachable. There is no
   // connection, so no disconnected follows. Errors: invalid_argument, bad_state (not resolved, or
@@ -149,11 +180,19 @@ class CmId {
   // `parameters` only private_data is used, at most 136 bytes. The same queue pair may be named to
   // any number of clients. No event follows.
   Result<void> accept(const QueuePair& qp, const CmParameters& parameters = {}) const;
+  // The same for a queue pair that the program has moved to RTR or RTS itself. Error: not_supported
+  // (ibverbs).
+  Result<void> accept(const CmQueuePair& qp, const CmParameters& parameters = {}) const;
   // Rejects a connect_request; at most 148 bytes of private data, for datagrams 136.
   Result<void> reject(std::span<const std::byte> private_data = {}) const;
-  // Moves the queue pair to ERR and sends a DREQ. disconnected follows, at the latest 4.3 s later
-  // if the peer does not answer. No effect if the connection has ended already. Error: bad_state.
+  // Moves the queue pair to ERR (not one of a CmQueuePair) and sends a DREQ. disconnected follows,
+  // at the latest 4.3 s later if the peer does not answer. No effect if the connection has ended
+  // already. Error: bad_state.
   Result<void> disconnect() const;
+
+  // Moves the id and its events that were not taken to another channel of the same device. No other
+  // call of the id may run meanwhile. Errors: invalid_argument, not_supported (ibverbs).
+  Result<void> migrate(const CmChannel& to) const;
 
   // The port listened on, or the local port of a connection.
   uint16_t port() const noexcept;
@@ -183,6 +222,7 @@ struct CmEvent {
   CmId listener;        // connect_request: the listening id
   uint16_t reason = 0;  // rejected: a reason of IBTA 12.6.7.2
   CmParameters peer;    // connect_request and established; rejected: only its private data
+  std::optional<CmQueuePair> queue_pair;     // of the peer: connect_request, connect_response
   std::optional<CmDatagramService> service;  // established, after find_service()
   std::optional<Error> error;                // rejected, unreachable and connect_error
 };
@@ -202,7 +242,9 @@ class CmChannel {
   // permission_denied (after fork), no_memory.
   Result<CmId> create_id(CmService service = CmService::connections) const;
 
-  // A descriptor that is readable while there is an event. Owned by the channel.
+  // A descriptor that is readable while there is an event; also once after the last was taken, so
+  // that next() may find none. Starts the device's progress in the background. Owned by the
+  // channel.
   int fd() const noexcept;
   // Takes the oldest event, if there is one. Never blocks.
   std::optional<CmEvent> next() const;

@@ -3,6 +3,9 @@
 // parsing.
 #include "lib/verbs/cm.hpp"
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "lib/base/guarded.hpp"
 #include "lib/base/socket_gid.hpp"
 #include "lib/base/tcp.hpp"
@@ -72,12 +75,22 @@ Result<void> check_server(const CmId& id, const QueuePair& qp) {
   return {};
 }
 
-Result<void> check_connected(const CmId& id, const QueuePair& qp, const CmParameters& p) {
-  if (const Result<void> ok = check_device(id, qp); !ok) return ok;
+Result<void> check_parameters(const CmId& id, const CmParameters& p) {
   if (id.impl()->service() == CmService::datagrams)
     return Error{Code::bad_state,
                  "an id for datagrams has no connection: find_service(), or "
                  "CmChannel::create_id(CmService::connections)"};
+  if (p.rnr_retry > 7 || p.retry_count > 7 || p.timeout > 31)
+    return Error{Code::invalid_argument,
+                 "rnr_retry and retry_count are 0..7, timeout is 0..31 in CmParameters"};
+  if (p.rq_psn && p.rq_psn->value > Psn::kMask)
+    return Error{Code::invalid_argument, "rq_psn has more than 24 bits"};
+  return {};
+}
+
+Result<void> check_connected(const CmId& id, const QueuePair& qp, const CmParameters& p) {
+  if (const Result<void> ok = check_device(id, qp); !ok) return ok;
+  if (const Result<void> ok = check_parameters(id, p); !ok) return ok;
   if (qp.type() != QpType::rc && qp.type() != QpType::uc)
     return Error{Code::invalid_argument, "only RC and UC queue pairs are connected, this one is " +
                                              std::string(name(qp.type()))};
@@ -85,11 +98,17 @@ Result<void> check_connected(const CmId& id, const QueuePair& qp, const CmParame
   if (state != QpState::reset && state != QpState::init)
     return Error{Code::bad_state,
                  "the queue pair must be in RESET or INIT, it is in " + std::string(name(state))};
-  if (p.rnr_retry > 7 || p.retry_count > 7 || p.timeout > 31)
+  return {};
+}
+
+// Checks a queue pair that the program moves itself; `types` are those that the call accepts.
+Result<void> check_own(const CmQueuePair& qp, std::initializer_list<QpType> types) {
+  if (qp.number.value == 0 || qp.number.value > Psn::kMask)
     return Error{Code::invalid_argument,
-                 "rnr_retry and retry_count are 0..7, timeout is 0..31 in CmParameters"};
-  if (p.rq_psn && p.rq_psn->value > Psn::kMask)
-    return Error{Code::invalid_argument, "rq_psn has more than 24 bits"};
+                 "queue pair number " + std::to_string(qp.number.value) + " is not 1..0xffffff"};
+  if (std::find(types.begin(), types.end(), qp.type) == types.end())
+    return Error{Code::invalid_argument,
+                 "this call takes no queue pair of type " + std::string(name(qp.type))};
   return {};
 }
 
@@ -103,6 +122,8 @@ std::string_view name(CmEventType type) noexcept {
       return "route_resolved";
     case CmEventType::connect_request:
       return "connect_request";
+    case CmEventType::connect_response:
+      return "connect_response";
     case CmEventType::established:
       return "established";
     case CmEventType::rejected:
@@ -136,6 +157,9 @@ Result<void> CmId::resolve_address(std::string_view address) const {
 Result<void> CmId::resolve_route() const {
   return guarded([&] { return impl_ ? impl_->resolve_route() : no_id(); });
 }
+Result<void> CmId::bind(uint16_t port) const {
+  return guarded([&] { return impl_ ? impl_->bind(port) : no_id(); });
+}
 Result<void> CmId::listen(uint16_t port) const {
   return guarded([&] { return impl_ ? impl_->listen(port) : no_id(); });
 }
@@ -145,6 +169,29 @@ Result<void> CmId::connect(const QueuePair& qp, const CmParameters& parameters) 
     if (!impl_) return no_id();
     if (const Result<void> ok = check_connected(*this, qp, parameters); !ok) return ok;
     return impl_->connect(qp, parameters);
+  });
+}
+
+Result<void> CmId::connect(const CmQueuePair& qp, const CmParameters& parameters) const {
+  return guarded([&]() -> Result<void> {
+    if (!impl_) return no_id();
+    if (const Result<void> ok = check_parameters(*this, parameters); !ok) return ok;
+    const Result<void> ok = check_own(qp, {QpType::rc, QpType::uc, QpType::xrc_initiator});
+    return ok ? impl_->connect(qp, parameters) : ok;
+  });
+}
+
+Result<void> CmId::establish() const {
+  return guarded([&] { return impl_ ? impl_->establish() : no_id(); });
+}
+
+Result<QueuePairAttributes> CmId::attributes(QpState state) const {
+  return guarded([&]() -> Result<QueuePairAttributes> {
+    if (!impl_) return no_id();
+    if (state != QpState::init && state != QpState::rtr && state != QpState::rts)
+      return Error{Code::invalid_argument, "attributes() are those of INIT, RTR or RTS, not of " +
+                                               std::string(name(state))};
+    return impl_->attributes(state);
   });
 }
 
@@ -169,11 +216,32 @@ Result<void> CmId::accept(const QueuePair& qp, const CmParameters& parameters) c
   });
 }
 
+Result<void> CmId::accept(const CmQueuePair& qp, const CmParameters& parameters) const {
+  return guarded([&]() -> Result<void> {
+    if (!impl_) return no_id();
+    const bool serves = impl_->service() == CmService::datagrams;
+    if (!serves) {
+      if (const Result<void> ok = check_parameters(*this, parameters); !ok) return ok;
+    }
+    const Result<void> ok = serves ? check_own(qp, {QpType::ud})
+                                   : check_own(qp, {QpType::rc, QpType::uc, QpType::xrc_target});
+    return ok ? impl_->accept(qp, parameters) : ok;
+  });
+}
+
 Result<void> CmId::reject(std::span<const std::byte> private_data) const {
   return guarded([&] { return impl_ ? impl_->reject(private_data) : no_id(); });
 }
 Result<void> CmId::disconnect() const {
   return guarded([&] { return impl_ ? impl_->disconnect() : no_id(); });
+}
+
+Result<void> CmId::migrate(const CmChannel& to) const {
+  return guarded([&]() -> Result<void> {
+    if (!impl_) return no_id();
+    if (!to) return Error{Code::invalid_argument, "migrate() needs a channel: CmChannel::create()"};
+    return impl_->migrate(to.impl());
+  });
 }
 
 uint16_t CmId::port() const noexcept { return impl_ ? impl_->facts().port : uint16_t{0}; }

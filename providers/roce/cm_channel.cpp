@@ -41,6 +41,11 @@ ConnectionChannel::~ConnectionChannel() {
   if (fd_ >= 0) close(fd_);
 }
 
+int ConnectionChannel::fd() const noexcept {
+  if (!context_.forked()) (void)context_.start_background_progress();
+  return fd_;
+}
+
 void ConnectionChannel::signal() noexcept {
   const uint64_t one = 1;
   if (write(fd_, &one, sizeof one) < 0) return;  // the counter is at its maximum: readable already
@@ -72,6 +77,33 @@ void ConnectionChannel::register_listener(uint64_t service,
 void ConnectionChannel::unregister_listener(uint64_t service) {
   const std::lock_guard hold(mutex_);
   listeners_.erase(service);
+}
+
+void ConnectionChannel::move(const std::shared_ptr<ConnectionId>& id, uint32_t number,
+                             std::optional<uint64_t> service, ConnectionChannel& to) {
+  std::deque<std::pair<CmEventType, std::weak_ptr<ConnectionId>>> moved;
+  {
+    const std::lock_guard hold(mutex_);
+    const auto kept = std::stable_partition(posted_.begin(), posted_.end(), [&](const auto& event) {
+      return event.second.lock() != id;
+    });
+    moved.assign(kept, posted_.end());
+    posted_.erase(kept, posted_.end());
+  }
+  if (service) unregister_listener(*service);
+  if (number != 0) unregister_id(number);
+  if (service) to.register_listener(*service, id);
+  if (number != 0) to.register_id(number, id);
+  {
+    const std::lock_guard hold(to.mutex_);
+    to.posted_.insert(to.posted_.end(), moved.begin(), moved.end());
+  }
+  context_.with_agent([&](cm::Agent& agent, Instant) {
+    if (number != 0) agent.move(number, to.inbox_);
+    if (service) agent.move_service(*service, to.inbox_);
+    return true;
+  });
+  to.signal();
 }
 
 std::optional<CmEvent> ConnectionChannel::translate(cm::Event& event) {

@@ -17,23 +17,28 @@ class ConnectionChannel;
 
 class ConnectionId final : public verbs::CmId, public std::enable_shared_from_this<ConnectionId> {
  public:
-  ConnectionId(std::shared_ptr<ConnectionChannel> channel, CmService service)
-      : channel_(std::move(channel)), service_(service) {}
+  ConnectionId(std::shared_ptr<ConnectionChannel> channel, CmService service);
   // The passive side of a request.
   ConnectionId(std::shared_ptr<ConnectionChannel> channel, const cm::Event& request);
   ~ConnectionId() override;
 
   Result<void> resolve_address(const Gid& peer, uint16_t port) override;
   Result<void> resolve_route() override;
+  Result<void> bind(uint16_t port) override;
   Result<void> listen(uint16_t port) override;
   Result<void> connect(const QueuePair& qp, const CmParameters& parameters) override;
+  Result<void> connect(const CmQueuePair& qp, const CmParameters& parameters) override;
+  Result<void> establish() override;
+  Result<QueuePairAttributes> attributes(QpState state) override;
   Result<void> find_service(std::span<const std::byte> private_data) override;
   Result<void> accept(const QueuePair& qp, const CmParameters& parameters) override;
+  Result<void> accept(const CmQueuePair& qp, const CmParameters& parameters) override;
   Result<void> reject(std::span<const std::byte> private_data) override;
   Result<void> disconnect() override;
+  Result<void> migrate(const std::shared_ptr<verbs::CmChannel>& to) override;
   CmService service() const noexcept override { return service_; }
   Facts facts() const override;
-  const Device& device() const noexcept override;
+  const Device& device() const noexcept override { return device_; }
 
   // Translates an event of the agent; empty: there is none for the application. If there is no
   // memory for it, the connection is aborted and the event is connect_error.
@@ -47,19 +52,26 @@ class ConnectionId final : public verbs::CmId, public std::enable_shared_from_th
     listening,
     request_received,
     request_sent,
+    response_received,
     accepted,
     closed
   };
   uint64_t service_id(uint16_t port) const;
-  Result<void> serve(const QueuePair& qp, const CmParameters& parameters);
+  uint16_t pick_port();
   CmEvent event_of(CmEventType type);
   Result<void> require_phase(Phase phase, const char* call, const char* instead) const;
-  // Attributes of the peer for the transitions from RESET to RTS.
-  struct Peer {
-    Psn psn;
-    uint8_t responder_resources, initiator_depth, rnr_retry, retry_count, timeout;
-  };
-  Result<void> connect_queue_pair(const Peer& peer);
+  Result<void> require_request(const char* call) const;
+  // cm_queue_pair.cpp
+  Result<void> send_request(const CmQueuePair& own, const CmParameters& parameters);
+  Result<void> agree(const CmQueuePair& own, const CmParameters& parameters);
+  Result<void> send_reply();
+  Result<void> serve(QpNum number, uint32_t qkey, const CmParameters& parameters);
+  Result<void> connect_queue_pair();
+  QueuePairAttributes rtr_attributes() const;
+  QueuePairAttributes rts_attributes() const;
+  uint32_t choose_mtu(uint32_t requested) const;
+  uint8_t depth_limit() const noexcept;  // of responder_resources and initiator_depth
+  // cm_events.cpp
   CmEvent request_event();
   std::optional<CmEvent> on_reply(const cm::Event& event);
   std::optional<CmEvent> translate(cm::Event& event);
@@ -67,14 +79,24 @@ class ConnectionId final : public verbs::CmId, public std::enable_shared_from_th
   CmEvent on_disconnect(const cm::Event& event);
   std::vector<std::byte> private_data_of_reject(const cm::Mad& mad) const;
   CmEvent abort_connection();
-  uint32_t choose_mtu(uint32_t requested) const;
+  void set_queue_pair_to_err() const;
 
-  const std::shared_ptr<ConnectionChannel> channel_;
+  // What the peer's REQ or REP says for the transition to RTS.
+  struct Peer {
+    Psn psn;
+    uint8_t rnr_retry = 0, retry_count = 0, timeout = 0;
+  };
+
+  const Device device_;                         // keeps the context alive
+  RoceContext& context_;                        // of device_
+  std::shared_ptr<ConnectionChannel> channel_;  // migrate() replaces it
   const CmService service_;
   mutable std::recursive_mutex mutex_;
   Phase phase_ = Phase::idle;
   Facts facts_;
+  CmQueuePair own_;  // the type is known from the request on
   CmParameters parameters_;
+  Peer peer_;
   Psn psn_;
   uint32_t agent_id_ = 0;  // 0: none
   cm::Mad request_{};      // of a passive connection
@@ -89,7 +111,7 @@ class ConnectionChannel final : public verbs::CmChannel,
   ~ConnectionChannel() override;
 
   Result<std::shared_ptr<verbs::CmId>> create_id(CmService service) override;
-  int fd() const noexcept override { return fd_; }
+  int fd() const noexcept override;
   std::optional<CmEvent> next() override;
   std::optional<CmEvent> wait(Duration limit) override;
 
@@ -102,6 +124,11 @@ class ConnectionChannel final : public verbs::CmChannel,
   void unregister_id(uint32_t number);
   void register_listener(uint64_t service, const std::shared_ptr<ConnectionId>& id);
   void unregister_listener(uint64_t service);
+  // Moves `id`, its events and, if it listens, those of its service that were not taken.
+  void move(const std::shared_ptr<ConnectionId>& id, uint32_t number,
+            std::optional<uint64_t> service, ConnectionChannel& to);
+  // Held by migrate(), so that no event is being translated.
+  std::mutex& take_mutex() noexcept { return take_mutex_; }
 
  private:
   std::optional<CmEvent> take();

@@ -24,23 +24,33 @@ CmEvent ConnectionId::event_of(CmEventType type) {
   return event;
 }
 
-// The peer accepted: connects the queue pair, then confirms with an RTU.
+// The peer accepted: connects the queue pair, then confirms with an RTU. With a queue pair that the
+// program moves itself, both are up to it.
 std::optional<CmEvent> ConnectionId::on_reply(const cm::Event& event) {
   const cm::Rep& rep = cm::body_of<cm::Rep>(*event.mad);
-  RoceContext& context = channel_->context();
-  facts_.peer_qpn = QpNum{rep.local_qpn};
+  facts_.peer_qpn = QpNum{rep.qpn_for(cm::transport_of(own_.type))};
   parameters_.responder_resources = std::min(parameters_.responder_resources, rep.initiator_depth);
   parameters_.initiator_depth = std::min(parameters_.initiator_depth, rep.responder_resources);
-  const Result<void> connected =
-      connect_queue_pair({.psn = Psn{rep.starting_psn},
-                          .responder_resources = parameters_.responder_resources,
-                          .initiator_depth = parameters_.initiator_depth,
-                          .rnr_retry = rep.rnr_retry(),
-                          .retry_count = parameters_.retry_count,
-                          .timeout = parameters_.timeout});
-  if (!connected) {
+  peer_ = {.psn = Psn{rep.starting_psn},
+           .rnr_retry = rep.rnr_retry(),
+           .retry_count = parameters_.retry_count,
+           .timeout = parameters_.timeout};
+  CmEvent done = event_of(facts_.qp ? CmEventType::established : CmEventType::connect_response);
+  done.peer.private_data = copy_of(rep.private_data);
+  done.peer.responder_resources = rep.responder_resources;
+  done.peer.initiator_depth = rep.initiator_depth;
+  done.peer.rnr_retry = rep.rnr_retry();
+  if (!facts_.qp) {
+    done.queue_pair =
+        CmQueuePair{.number = facts_.peer_qpn,
+                    .type = own_.type == QpType::xrc_initiator ? QpType::xrc_target : own_.type,
+                    .shared_receives = rep.shared_receives()};
+    phase_ = Phase::response_received;
+    return done;
+  }
+  if (const Result<void> connected = connect_queue_pair(); !connected) {
     phase_ = Phase::closed;
-    context.with_agent([&](cm::Agent& agent, Instant now) {
+    context_.with_agent([&](cm::Agent& agent, Instant now) {
       return agent.reject(agent_id_, cm::Reason::consumer, {}, now).ok();
     });
     CmEvent failed = event_of(CmEventType::connect_error);
@@ -48,14 +58,9 @@ std::optional<CmEvent> ConnectionId::on_reply(const cm::Event& event) {
     return failed;
   }
   phase_ = Phase::accepted;
-  const bool confirmed = context.with_agent(
+  const bool confirmed = context_.with_agent(
       [&](cm::Agent& agent, Instant now) { return agent.confirm(agent_id_, now).ok(); });
   if (!confirmed) return std::nullopt;  // the next event says why
-  CmEvent done = event_of(CmEventType::established);
-  done.peer.private_data = copy_of(rep.private_data);
-  done.peer.responder_resources = rep.responder_resources;
-  done.peer.initiator_depth = rep.initiator_depth;
-  done.peer.rnr_retry = rep.rnr_retry();
   return done;
 }
 
@@ -77,6 +82,10 @@ CmEvent ConnectionId::request_event() {
   result.peer.timeout = req.primary.ack_timeout >> 3;
   result.peer.path_mtu = facts_.path_mtu;
   result.peer.traffic_class = req.primary.traffic_class;
+  result.queue_pair =
+      CmQueuePair{.number = facts_.peer_qpn,
+                  .type = own_.type == QpType::xrc_target ? QpType::xrc_initiator : own_.type,
+                  .shared_receives = req.shared_receives()};
   return result;
 }
 
@@ -119,7 +128,7 @@ std::optional<CmEvent> ConnectionId::translate(cm::Event& event) {
 CmEvent ConnectionId::on_disconnect(const cm::Event& event) {
   const bool connected = phase_ == Phase::accepted;
   phase_ = Phase::closed;
-  if (connected) (void)facts_.qp.modify({.state = QpState::err});
+  if (connected) set_queue_pair_to_err();
   if (event.kind == cm::EventKind::served) return service_event(event);
   if (event.kind == cm::EventKind::disconnected) return event_of(CmEventType::disconnected);
   const bool refused = event.kind == cm::EventKind::rejected;
@@ -137,9 +146,9 @@ CmEvent ConnectionId::on_disconnect(const cm::Event& event) {
 
 // There is no memory to report an event: releases the connection, which informs the peer.
 CmEvent ConnectionId::abort_connection() {
-  if (phase_ == Phase::accepted) (void)facts_.qp.modify({.state = QpState::err});
+  if (phase_ == Phase::accepted) set_queue_pair_to_err();
   phase_ = Phase::closed;
-  channel_->context().with_agent(
+  context_.with_agent(
       [&](cm::Agent& agent, Instant now) { return agent.release(agent_id_, now), true; });
   CmEvent failed = event_of(CmEventType::connect_error);
   failed.error = Error{Code::no_memory, base::kOutOfMemory};

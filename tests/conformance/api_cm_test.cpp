@@ -6,15 +6,12 @@
 #include <chrono>
 #include <cstdio>
 
-#include "tests/conformance/fixture.hpp"
-#include "tests/conformance/free_end.hpp"
+#include "tests/conformance/cm_party.hpp"
 #include "tests/support/scale.hpp"
 #include "weft/cm.hpp"
 
 namespace weft::test {
 namespace {
-
-constexpr Duration kSoon = Duration::from_s(10);
 
 std::vector<std::byte> text(std::string_view words) {
   const auto* const data = reinterpret_cast<const std::byte*>(words.data());
@@ -30,36 +27,7 @@ void must(const Result<void>& done) {
   if (!done) FAIL(done.error().message);
 }
 
-// One side: a device and its channel.
-struct Party {
-  explicit Party(const std::string& spec) : device(*open_free_end(spec)) {}
-  Device device;
-  CompletionQueue cq = *device.completion_queue({.capacity = 64});
-  ProtectionDomain pd = *device.protection_domain();
-  CmChannel channel = *CmChannel::create(device);
-
-  QueuePair queue_pair(QpType type = QpType::rc) const {
-    return *pd.queue_pair({.type = type, .send_cq = cq, .recv_cq = cq});
-  }
-  CmEvent expect(CmEventType type) const {
-    std::optional<CmEvent> event = channel.wait(kSoon);
-    REQUIRE(event);
-    INFO("got " << name(event->type) << (event->error ? ": " + event->error->message : ""));
-    REQUIRE(event->type == type);
-    return std::move(*event);
-  }
-  CmId way_to(const Party& other, uint16_t port, CmService service = CmService::connections) const {
-    const CmId id = *channel.create_id(service);
-    const Gid gid = other.device.attributes().gid;
-    const std::string host = to_string(gid);
-    const bool v6 = host.find(':') != std::string::npos;
-    REQUIRE(id.resolve_address((v6 ? "[" + host + "]" : host) + ":" + std::to_string(port)));
-    REQUIRE(expect(CmEventType::address_resolved).id == id);
-    REQUIRE(id.resolve_route());
-    REQUIRE(expect(CmEventType::route_resolved).id == id);
-    return id;
-  }
-};
+using Party = CmParty;
 
 struct Parties {
   explicit Parties(Wire wire) : spec(device_string(wire)), server(spec), client(spec) {
@@ -115,7 +83,7 @@ void connect_and_talk(Wire wire) {
   REQUIRE(both.server.qp().post_recv({.id = 5, .sges = {&receive, 1}}));
   REQUIRE(both.client.qp().post_send({.id = 6, .sges = {&send, 1}}));
   Completion done;
-  REQUIRE(p.server.cq.wait({&done, 1}, kSoon) == 1);
+  REQUIRE(p.server.cq.wait({&done, 1}, kCmSoon) == 1);
   CHECK(done.status == Status::success);
   CHECK(in == out);
 
@@ -228,7 +196,7 @@ void find_and_send(Wire wire) {
                             .remote_qpn = found.service->qpn,
                             .remote_qkey = found.service->qkey}));
   Completion done;
-  REQUIRE(p.server.cq.wait({&done, 1}, kSoon) == 1);
+  REQUIRE(p.server.cq.wait({&done, 1}, kCmSoon) == 1);
   CHECK(done.status == Status::success);
   CHECK(std::equal(out.begin(), out.end(), in.begin() + kNetworkHeaderLength));
 }
@@ -318,7 +286,7 @@ void released(Wire wire) {
   // The kernel also reports requests of clients that ended before they were taken.
   for (int stale = 0; wire == Wire::ibverbs && !accepted && stale < 6; ++stale) {
     CHECK(accepted.error().code == Code::bad_state);
-    std::optional<CmEvent> next = p.server.channel.wait(kSoon);
+    std::optional<CmEvent> next = p.server.channel.wait(kCmSoon);
     REQUIRE(next);
     if (next->type != CmEventType::connect_request) continue;
     asked = std::move(*next);

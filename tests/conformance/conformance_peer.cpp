@@ -21,8 +21,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/conformance/free_end.hpp"
 #include "tests/conformance/meeting.hpp"
+#include "tests/support/free_end.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::test {

@@ -15,7 +15,7 @@
 #include <random>
 
 #include "tests/conformance/by_cm.hpp"
-#include "tests/conformance/free_end.hpp"
+#include "tests/support/free_end.hpp"
 #include "tests/support/scale.hpp"
 
 namespace weft::test {

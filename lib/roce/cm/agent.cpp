@@ -67,6 +67,7 @@ Result<uint32_t> Agent::connect(const Gid& peer, uint64_t service_id, const Offe
   c.active = true;
   c.inbox = &inbox;
   c.qpn = offer.qpn;
+  c.transport = offer.transport;
   c.service_id = service_id;
   c.transaction = state_.random.next64();
   c.ack_timeout = offer.ack_timeout;
@@ -97,9 +98,18 @@ Result<uint32_t> Agent::find_service(const Gid& peer, uint64_t service_id, uint1
 
 void Agent::move(uint32_t id, Inbox& inbox) {
   Connection* const c = state_.table.find(id);
-  if (c == nullptr) return;
+  if (c == nullptr || c->released) return;
   if (c->inbox->queue.remove(*c)) inbox.queue.push(*c);
   c->inbox = &inbox;
+}
+
+void Agent::move_service(uint64_t service_id, Inbox& inbox) {
+  const auto service = state_.services.find(service_id);
+  if (service == state_.services.end()) return;
+  service->second = &inbox;
+  state_.table.visit([&](Connection& c) {
+    if (!c.active && !c.reported && !c.released && c.service_id == service_id) move(c.id, inbox);
+  });
 }
 
 Result<Connection*> Agent::in_state(uint32_t id, State state, const char* call) const {

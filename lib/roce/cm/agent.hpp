@@ -38,8 +38,12 @@ class Agent final : public roce::GeneralServices {
   void stop_listening(uint64_t service_id);
   Result<uint32_t> connect(const Gid& peer, uint64_t service_id, const Offer& offer, Inbox& inbox,
                            Instant now);
-  // Events of a passive connection are added to the inbox of its service until this call.
+  // Events of a passive connection are added to the inbox of its service until this call. What
+  // waits in the old inbox moves, too; `inbox` is not woken.
   void move(uint32_t id, Inbox& inbox);
+  // The same for a service that is listened on, and its requests that the application has not
+  // taken.
+  void move_service(uint64_t service_id, Inbox& inbox);
   Result<void> accept(uint32_t id, const Offer& offer, Instant now);
   // Resolves the queue pair of a datagram service (SIDR); ends in served, rejected or unreachable.
   Result<uint32_t> find_service(const Gid& peer, uint64_t service_id, uint16_t source_port,

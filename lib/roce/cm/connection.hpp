@@ -57,6 +57,7 @@ struct Connection {
   uint8_t retries_left = 0;    // of `sent`
   uint8_t retry_timeout = 0;   // exponent of the time between two transmissions
   uint8_t ack_timeout = 0;
+  Transport transport = Transport::rc;
   Reason reason = Reason::none;
   Gid peer;
   uint32_t peer_id = 0;

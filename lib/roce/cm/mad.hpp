@@ -69,6 +69,7 @@ struct PathFields {
 static_assert(sizeof(PathFields) == 44);
 
 enum class Transport : uint8_t { rc = 0, uc = 1, rd = 2, extended = 3 };
+enum class ExtendedTransport : uint8_t { xrc = 1 };
 
 struct Req {
   static constexpr Attribute kAttribute = Attribute::req;
@@ -101,7 +102,21 @@ struct Req {
   uint8_t mtu_code() const { return mtu_rnr >> 4; }
   uint8_t rnr_retry() const { return mtu_rnr & 7; }
   uint8_t cm_retries() const { return retries_srq >> 4; }
+  bool shared_receives() const { return retries_srq >> 3 & 1; }
+  ExtendedTransport extended_transport() const {
+    return static_cast<ExtendedTransport>(retries_srq & 7);
+  }
 };
+
+inline Transport transport_of(QpType type) {
+  if (is_xrc(type)) return Transport::extended;
+  return type == QpType::uc ? Transport::uc : Transport::rc;
+}
+// The type of the queue pair that accepts a REQ which RC, UC or XRC requests.
+inline QpType type_of_acceptor(const Req& req) {
+  if (req.transport() == Transport::extended) return QpType::xrc_target;
+  return req.transport() == Transport::uc ? QpType::uc : QpType::rc;
+}
 
 struct Mra {
   static constexpr Attribute kAttribute = Attribute::mra;
@@ -145,6 +160,11 @@ struct Rep {
   std::array<std::byte, 196> private_data{};
 
   uint8_t rnr_retry() const { return rnr_srq >> 5; }
+  bool shared_receives() const { return rnr_srq >> 4 & 1; }
+  // The queue pair of the acceptor: that of an XRC target is in the EE context number.
+  uint32_t qpn_for(Transport transport) const {
+    return transport == Transport::extended ? local_eecn : local_qpn;
+  }
 };
 
 struct Rtu {

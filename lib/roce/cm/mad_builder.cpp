@@ -50,7 +50,9 @@ Mad make_req(const Connection& c, const Offer& offer, const Gid& local, const Ma
       static_cast<uint8_t>(top(times.response_timeout, 5) | (offer.retry_count & 7));
   req.pkey = uint16_t{0xFFFF};
   req.mtu_rnr = static_cast<uint8_t>(top(mtu_code(offer.path_mtu), 4) | (offer.rnr_retry & 7));
-  req.retries_srq = static_cast<uint8_t>(top(times.retries, 4) | (offer.shared_receives ? 8 : 0));
+  const bool xrc = offer.transport == Transport::extended;
+  req.retries_srq = static_cast<uint8_t>(top(times.retries, 4) | (offer.shared_receives ? 8 : 0) |
+                                         (xrc ? static_cast<int>(ExtendedTransport::xrc) : 0));
   req.primary.local_gid = local;
   req.primary.remote_gid = c.peer;
   req.primary.flow_label_rate = uint32_t{kTenGigabits};
@@ -68,12 +70,14 @@ Mad make_rep(const Connection& c, const Offer& offer, const Gid& local) {
   WEFT_DCHECK(!c.active && offer.private_data.size() <= rep.private_data.size());
   rep.local_id = c.id;
   rep.remote_id = c.peer_id;
-  rep.local_qpn = offer.qpn.value;
+  const bool xrc = offer.transport == Transport::extended;
+  (xrc ? rep.local_eecn : rep.local_qpn) = offer.qpn.value;
   rep.starting_psn = offer.psn.value;
   rep.responder_resources = offer.responder_resources;
   rep.initiator_depth = offer.initiator_depth;
   rep.delay_flow = 1;
-  rep.rnr_srq = static_cast<uint8_t>(top(offer.rnr_retry, 3) | (offer.shared_receives ? 16 : 0));
+  const bool shared = xrc || offer.shared_receives;
+  rep.rnr_srq = static_cast<uint8_t>(top(offer.rnr_retry, 3) | (shared ? 16 : 0));
   rep.local_guid = guid_of(local);
   std::copy(offer.private_data.begin(), offer.private_data.end(), rep.private_data.begin());
   return make(rep, c.transaction);

@@ -42,7 +42,9 @@ Connection* find_rejected(AgentState& agent, const Rej& rej, const Gid& from) {
 
 // Why a REQ cannot be accepted by any listener.
 Reason invalid_reason(const AgentState& agent, const Req& req, const Gid& from) noexcept {
-  if (req.transport() != Transport::rc && req.transport() != Transport::uc)
+  const bool xrc =
+      req.transport() == Transport::extended && req.extended_transport() == ExtendedTransport::xrc;
+  if (req.transport() != Transport::rc && req.transport() != Transport::uc && !xrc)
     return Reason::invalid_transport;
   if (req.primary.local_gid != from || req.primary.remote_gid != agent.config.address)
     return Reason::invalid_gid;
@@ -106,6 +108,7 @@ void on_req(AgentState& agent, const Mad& mad, const Gid& from, Instant now) {
   base::Undo undo([&] { destroy(agent, c); });
   c.inbox = service->second;
   c.service_id = req.service_id;
+  c.transport = req.transport();
   c.transaction = header_of(mad).transaction;
   c.ack_timeout = req.primary.ack_timeout >> 3;
   c.retry_timeout = req.local_response_timeout();
@@ -163,7 +166,8 @@ void on_rep(AgentState& agent, Connection& c, const Mad& mad, Instant now) {
     return send_response(agent, c.peer, make_rtu(c));
   }
   if (c.state != State::req_sent) return agent.count(AgentCount::unexpected);
-  Connection* const old = agent.table.find_by_peer_qpn(c.peer, rep.local_qpn);
+  const uint32_t peer_qpn = rep.qpn_for(c.transport);
+  Connection* const old = agent.table.find_by_peer_qpn(c.peer, peer_qpn);
   if (old != nullptr) {  //= roce:C-CM-108
     agent.count(AgentCount::stale);
     send_rej(agent, c.peer, mad, rep.local_id, Answered::rep, Reason::stale);
@@ -172,7 +176,7 @@ void on_rep(AgentState& agent, Connection& c, const Mad& mad, Instant now) {
     return end(agent, c, EventKind::rejected, now);
   }
   auto event_mad = std::make_unique<Mad>(mad);
-  agent.table.set_peer(c, rep.local_id, QpNum{rep.local_qpn});
+  agent.table.set_peer(c, rep.local_id, QpNum{peer_qpn});
   c.state = State::rep_received;
   finish_request(agent, c, now);
   c.sent.reset();
