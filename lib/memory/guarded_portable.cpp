@@ -145,7 +145,9 @@ void prepare_guarded_access() noexcept {}
 bool recover_guarded_access(const siginfo_t* info, void*) noexcept {
   Guard* here = guard;
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-  if (here == nullptr || address < here->low || address >= here->high) return false;
+  if (here == nullptr) return false;
+  const bool ours = address >= here->low && address < here->high;
+  if (!ours && !is_beyond_pages(info, here->high)) return false;
   siglongjmp(here->back, 1);
 }
 

@@ -353,9 +353,14 @@ bool recover_guarded_access(const siginfo_t* info, void* context) noexcept {
     // A fault on weft's side of the copy is a defect of weft and is not handled. The kernel reports
     // the exact address, except for failed memory, where it reports the page.
     auto low = static_cast<uintptr_t>(registers[REG_R8]);
+    const auto high = static_cast<uintptr_t>(registers[REG_R9]);
+    if (is_beyond_pages(info, high)) {
+      registers[REG_RIP] = std::bit_cast<greg_t>(&weft_guarded_fault[0]);
+      return true;
+    }
     if (info->si_signo == SIGBUS && info->si_code == BUS_MCEERR_AR)
       low &= ~((uintptr_t{1} << info->si_addr_lsb) - 1);
-    if (address < low || address >= static_cast<uintptr_t>(registers[REG_R9])) return false;
+    if (address < low || address >= high) return false;
     registers[REG_RIP] = std::bit_cast<greg_t>(&weft_guarded_fault[0]);
     return true;
   }

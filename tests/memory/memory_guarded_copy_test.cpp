@@ -42,6 +42,23 @@ std::vector<std::byte> pattern(size_t size, unsigned salt = 1) {
 
 }  // namespace
 
+TEST_CASE("addresses that no page can have are faults as others are") {
+  install_fault_guard();
+  for (const uint64_t address : {uint64_t{0}, uint64_t{4096}, uint64_t{1} << 47, uint64_t{1} << 60,
+                                 UINT64_MAX - 4096, UINT64_MAX - 65, (uint64_t{1} << 47) - 8}) {
+    INFO(address);
+    auto* const at = reinterpret_cast<std::byte*>(address);
+    std::byte other[64] = {};
+    uint64_t original = 0;
+    CHECK_FALSE(copy_in(at, other, sizeof other));
+    CHECK_FALSE(copy_out(other, at, sizeof other));
+    CHECK_FALSE(copy_out(other, at, 1));
+    auto* const word = reinterpret_cast<std::byte*>(address & ~uint64_t{7});
+    CHECK_FALSE(compare_swap(word, 0, 1, &original));
+    CHECK_FALSE(fetch_add(word, 1, &original));
+  }
+}
+
 TEST_CASE("copies equal memcpy for sizes 0..300 and all alignments of both sides") {
   install_fault_guard();
   const std::vector<std::byte> source = pattern(400);
