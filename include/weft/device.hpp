@@ -109,6 +109,10 @@ struct DeviceAttributes {
   bool has_write_add = false;       // SRD: WRITE_ADD
   bool has_ordered = false;         // SRD: SendFlags::ordered
   bool has_dmabuf = false;          // ProtectionDomain::register_dmabuf()
+  bool has_iova = false;            // regions with addresses of their own: mr.hpp
+  bool has_on_demand = false;       // Access::on_demand
+  bool has_null_region = false;     // ProtectionDomain::null_region()
+  bool resizes_srq = false;         // SharedReceiveQueue::resize()
   bool only_by_cm = false;          // iWARP: queue pairs are connected by weft/cm.hpp, not modify()
   // RC: a successful SEND or WRITE was executed by the peer. False (iWARP): it was sent; an error
   // at the peer ends the connection (CmEventType::disconnected), and outstanding requests complete

@@ -97,7 +97,9 @@ constexpr bool has(E set, E wanted) {
 }
 
 // Access rights of a memory region (at registration) or of a queue pair (attribute of INIT).
-// remote_write and remote_atomic need local_write (IBTA 10.6.3.3, //= roce:C-OPS-89).
+// remote_write and remote_atomic need local_write (IBTA 10.6.3.3, //= roce:C-OPS-89). zero_based
+// and on_demand are no rights but properties of a region (verbs: IBV_ACCESS_ZERO_BASED,
+// IBV_ACCESS_ON_DEMAND).
 enum class Access : uint32_t {
   none = 0,
   local_write = 1,
@@ -105,10 +107,11 @@ enum class Access : uint32_t {
   remote_read = 4,
   remote_atomic = 8,
   all = 15,
-  window_bind = 16,       // of a region: memory windows may be bound to it
-  zero_based = 32,        // of a type 2 window: the peer's addresses begin at 0
-  flush_global = 64,      // FLUSH with Flush::visible
-  flush_persistent = 128  // FLUSH with Flush::persistent: only for shared mappings of files
+  window_bind = 16,        // of a region: memory windows may be bound to it
+  zero_based = 32,         // of a region or type 2 window: addresses in requests begin at 0
+  flush_global = 64,       // FLUSH with Flush::visible
+  flush_persistent = 128,  // FLUSH with Flush::persistent: only for shared mappings of files
+  on_demand = 256          // of a region: its memory may be mapped and unmapped later (mr.hpp)
 };
 template <>
 struct is_flag_set<Access> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Turns, posts, events and memory: see driver.hpp.
+// Turns, posts and events: see driver.hpp.
 #include "lib/driver/driver.hpp"
 
 #include <sys/eventfd.h>
@@ -14,8 +14,6 @@
 
 #include "lib/base/check.hpp"
 #include "lib/base/memory_permitting.hpp"
-#include "lib/base/undo.hpp"
-#include "lib/memory/guarded_copy.hpp"
 
 namespace weft::driver {
 
@@ -38,17 +36,6 @@ void log_icrc_failures(const Gid& peer) noexcept {
                  to_string(peer).c_str());
   } catch (const std::bad_alloc&) {  // Count::peers_failing_icrc reports it too
   }
-}
-
-// The rights of a region. //= roce:C-OPS-89
-Result<void> check_access_flags(Access access) {
-  if (has(access, Access::zero_based))
-    return Error{Code::invalid_argument, "zero_based is for memory windows, not for regions"};
-  const bool writable = has(access, Access::remote_write) || has(access, Access::remote_atomic);
-  if (writable && !has(access, Access::local_write))
-    return Error{Code::invalid_argument,
-                 "remote_write and remote_atomic need local_write too (IBTA 10.6.3.3)"};
-  return {};
 }
 
 }  // namespace
@@ -270,47 +257,6 @@ void Driver::remove_cq(CqHandle* cq) {
   if (forked()) return;
   Holder hold(lock_);
   cqs_.remove(cq);
-}
-
-Result<uint32_t> Driver::register_memory(void* base, size_t size, Access access, uint32_t domain) {
-  memory::install_fault_guard();
-  if (const Result<void> valid = check_access_flags(access); !valid) return valid.error();
-  if (size != 0) {
-    const Result<void> ok = memory::verify_mapped(
-        base, size, {has(access, Access::local_write), has(access, Access::flush_persistent)});
-    if (!ok) return ok.error();
-  }
-  Holder hold(lock_);
-  port_->attach(base, size);
-  base::Undo undo([&] { port_->detach(base, size); });
-  const uint32_t key = machine_->keys().insert(static_cast<std::byte*>(base), size, access, domain);
-  WEFT_DCHECK(key != 0);
-  undo.forget();
-  return key;
-}
-
-bool Driver::register_memory_with_key(uint32_t key, void* base, size_t size, Access access,
-                                      uint32_t domain) {
-  Holder hold(lock_);
-  port_->attach(base, size);
-  base::Undo undo([&] { port_->detach(base, size); });
-  if (!machine_->keys().insert_with_key(key, static_cast<std::byte*>(base), size, access, domain))
-    return false;
-  undo.forget();
-  return true;
-}
-
-void Driver::deregister_memory(uint32_t key, void* base, size_t size) noexcept {
-  if (forked()) return;
-  Holder hold(lock_);
-  WEFT_DCHECK(key != 0);
-  machine_->keys().remove(key);
-  const Instant now = clock_.now();
-  machine_->set_time(now);
-  flush(now);
-  notify();
-  tx_.drop_memory(base, size);
-  port_->detach(base, size);
 }
 
 // Events are copied out, so none has to be acknowledged before an object is destroyed.

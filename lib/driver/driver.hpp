@@ -19,6 +19,7 @@
 #include "lib/driver/lock_hand_off.hpp"
 #include "lib/driver/progress_thread.hpp"
 #include "lib/driver/tx_backlog.hpp"
+#include "lib/memory/key_table.hpp"
 #include "lib/transport/machine.hpp"
 
 namespace weft::driver {
@@ -79,14 +80,20 @@ class Driver {
   void add_cq(CqHandle* cq);
   void remove_cq(CqHandle* cq);
 
-  // Checks the memory, attaches it to the port and makes a key.
-  Result<uint32_t> register_memory(void* base, size_t size, Access access, uint32_t domain);
-  // The same memory under the same key at another engine of the device. False: that engine has a
+  // registration.cpp. Whether such a region may be: its rights, and the pages of its memory.
+  static Result<void> check_registration(const memory::Registration& region);
+  // Attaches the memory of a region that was checked to the port and makes a key. Error: no_memory.
+  Result<uint32_t> register_memory(const memory::Registration& region);
+  // The same region under the same key at another engine of the device. False: that engine has a
   // key of this number already.
-  bool register_memory_with_key(uint32_t key, void* base, size_t size, Access access,
-                                uint32_t domain);
+  bool register_memory_with_key(uint32_t key, const memory::Registration& region);
+  // Replaces the region of `key`, `before`, by another that was checked. False, and nothing has
+  // changed: windows are bound to it. When it returns, nothing in flight can touch memory that was
+  // in `before` only.
+  bool replace_memory(uint32_t key, const memory::Registration& before,
+                      const memory::Registration& after) noexcept;
   // When it returns, nothing in flight can touch the memory.
-  void deregister_memory(uint32_t key, void* base, size_t size) noexcept;
+  void deregister_memory(uint32_t key, const memory::Registration& region) noexcept;
 
   // For inspection, from any thread: see LockHandOff::run(). `closing`: the device is about to be
   // closed.
@@ -116,6 +123,7 @@ class Driver {
   Instant next_deadline() const noexcept {
     return std::min(machine_->next_deadline(), cqs_.deadline());
   }
+  void release_memory(const memory::Registration& region) noexcept;
   void unlock() noexcept {
     if (unlogged_peers_.empty()) return lock_.unlock();
     unlock_and_log();

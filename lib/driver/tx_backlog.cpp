@@ -3,6 +3,7 @@
 #include "lib/driver/tx_backlog.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace weft::driver {
 
@@ -15,12 +16,14 @@ void TxBacklog::drop_if(Matches matches) noexcept {
 }
 
 void TxBacklog::drop_memory(const void* base, size_t size) noexcept {
-  const std::byte* const begin = static_cast<const std::byte*>(base);
+  // As integers: a region may be the whole address space.
+  const auto begin = std::bit_cast<uintptr_t>(base);
   drop_if([&](const transport::TxFrame& frame) {
     WEFT_DCHECK(frame.span_count <= transport::kMaxSpans);
     for (uint8_t i = 0; i < frame.span_count; ++i) {
-      const std::byte* const at = frame.spans[i].data;
-      if (at < begin + size && begin < at + frame.spans[i].length) return true;
+      const auto at = std::bit_cast<uintptr_t>(frame.spans[i].data);
+      const bool overlaps = at < begin ? begin - at < frame.spans[i].length : at - begin < size;
+      if (overlaps) return true;
     }
     return false;
   });

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/base/check.hpp"
+#include "lib/memory/null_memory.hpp"
 
 namespace weft::memory {
 namespace {
@@ -38,28 +39,64 @@ Region& KeyTable::add(uint32_t key) {
   return slots_[at];
 }
 
-uint32_t KeyTable::insert(std::byte* base, uint64_t length, Access access, uint32_t domain) {
+namespace {
+
+// No region wraps around the end of the address space, nor do its addresses in requests; check()
+// relies on it.
+void check_extent(const Extent& memory) {
+  WEFT_CHECK(memory.length == 0 || (memory.length - 1 <= ~std::bit_cast<uintptr_t>(memory.base) &&
+                                    memory.length - 1 <= ~memory.iova));
+}
+
+void set(Region& entry, const Registration& region) noexcept {
+  entry.base = region.memory.base;
+  entry.length = region.memory.length;
+  entry.iova = region.memory.iova;
+  entry.access = region.access;
+  entry.domain = region.domain;
+  entry.kind = region.kind;
+}
+
+}  // namespace
+
+uint32_t KeyTable::insert(const Registration& region) {
   const uint32_t key = new_key();
-  (void)insert_with_key(key, base, length, access, domain);
+  (void)insert_with_key(key, region);
   return key;
 }
 
-bool KeyTable::insert_with_key(uint32_t key, std::byte* base, uint64_t length, Access access,
-                               uint32_t domain) {
-  // No region wraps around the end of the address space; check() relies on it.
-  WEFT_CHECK(length == 0 || length - 1 <= ~std::bit_cast<uintptr_t>(base));
+bool KeyTable::insert_with_key(uint32_t key, const Registration& region) {
+  check_extent(region.memory);
+  WEFT_DCHECK(region.kind == KeyKind::region || region.kind == KeyKind::null_region);
+  if (region.kind == KeyKind::null_region) prepare_null_memory();  // may throw
   if (find_number(key) != nullptr) return false;
-  Region& region = add(key);
-  region.base = base;
-  region.length = length;
-  region.access = access;
-  region.domain = domain;
+  set(add(key), region);
   return true;
+}
+
+bool KeyTable::replace(uint32_t key, const Registration& region) noexcept {
+  check_extent(region.memory);
+  const Region* const found = find(key);
+  if (found == nullptr || found->kind != KeyKind::region || found->windows != 0) return false;
+  WEFT_DCHECK(region.kind == KeyKind::region);
+  set(*mutable_entry(found), region);
+  return true;
+}
+
+// No packet has a piece that is longer than the memory which stands in for a null region.
+Verdict KeyTable::check_null(const Region* entry, uint32_t domain, uint64_t length, Access need,
+                             std::byte** where) noexcept {
+  if (entry == nullptr || entry->kind != KeyKind::null_region) return Verdict::bad_key;
+  if (entry->domain != domain) return Verdict::wrong_domain;
+  if (length > kNullLength) return Verdict::out_of_bounds;
+  *where = has(need, Access::local_write) ? null_sink() : null_zeros();
+  return Verdict::ok;
 }
 
 bool KeyTable::remove(uint32_t key) {
   const Region* const found = find(key);
-  if (found == nullptr || found->kind != KeyKind::region) return false;
+  if (found == nullptr) return false;
+  if (found->kind != KeyKind::region && found->kind != KeyKind::null_region) return false;
   if (found->windows != 0) {
     for (Region& entry : slots_)
       if (entry.key != 0 && entry.parent == key) unbind(entry);
@@ -85,7 +122,7 @@ void KeyTable::erase(const Region* entry) {
 }
 
 uint32_t KeyTable::insert_window(KeyKind kind, uint32_t domain) {
-  WEFT_DCHECK(kind != KeyKind::region);
+  WEFT_DCHECK(kind == KeyKind::window_of_domain || kind == KeyKind::window_of_queue);
   Region& window = add(new_key());
   window.kind = kind;
   window.domain = domain;
@@ -102,7 +139,9 @@ void KeyTable::remove_window(uint32_t window) {
 
 const Region* KeyTable::window(uint32_t key) const noexcept {
   const Region* const found = find_number(key);
-  return found != nullptr && found->kind != KeyKind::region ? found : nullptr;
+  const bool is_window = found != nullptr && (found->kind == KeyKind::window_of_domain ||
+                                              found->kind == KeyKind::window_of_queue);
+  return is_window ? found : nullptr;
 }
 
 uint32_t KeyTable::choose_key(uint32_t window, uint32_t wanted) noexcept {
@@ -126,6 +165,8 @@ bool KeyTable::bind(const Binding& b, const AccessContext& owner) {
   const Access rights = b.access & Access::all;
   const bool writes = has(rights, Access::remote_write) || has(rights, Access::remote_atomic);
   const Access need = writes ? Access::window_bind | Access::local_write : Access::window_bind;
+  const Region* const region = find(b.region);
+  if (b.length != 0 && (region == nullptr || region->kind != KeyKind::region)) return false;
   if (b.length != 0 &&
       check(b.region, owner.domain, b.address, b.length, need, &where) != Verdict::ok)
     return false;
@@ -136,7 +177,7 @@ bool KeyTable::bind(const Binding& b, const AccessContext& owner) {
   window.base = where;
   window.length = b.length;
   window.access = rights;
-  window.zero_based = has(b.access, Access::zero_based);
+  window.iova = has(b.access, Access::zero_based) ? 0 : b.address;
   window.parent = b.region;
   window.qp = of_queue ? owner.qp : 0;
   bound_to_queues_ += of_queue;

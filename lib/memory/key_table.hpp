@@ -17,21 +17,42 @@
 
 namespace weft::memory {
 
-enum class KeyKind : uint8_t { region, window_of_domain, window_of_queue };  // types 1 and 2
+enum class KeyKind : uint8_t {
+  region,
+  window_of_domain,  // type 1
+  window_of_queue,   // type 2
+  null_region,       // local only: reads give zeros, what is written vanishes
+};
+
+// Memory as a region has it.
+struct Extent {
+  std::byte* base = nullptr;
+  uint64_t length = 0;
+  uint64_t iova = 0;  // the address of the first byte in requests
+  bool operator==(const Extent&) const = default;
+};
+
+// What a region is registered with.
+struct Registration {
+  Extent memory;
+  Access access = Access::none;
+  uint32_t domain = 0;
+  KeyKind kind = KeyKind::region;  // or null_region, whose memory is not used
+};
 
 // An entry: a region or a window.
 struct Region {
   std::byte* base = nullptr;
   uint64_t length = 0;
+  uint64_t iova = 0;  // the address of the first byte in requests
   Access access = Access::none;
   uint32_t domain = 0;
   uint32_t key = 0;  // 0 = free slot
   KeyKind kind = KeyKind::region;
-  bool zero_based = false;  // a window whose addresses begin at 0
-  uint8_t variant = 0;      // window: the low 8 bits of the key of the last binding posted
-  uint32_t parent = 0;      // window: the key of the region that it is bound to; 0: not bound
-  uint32_t qp = 0;          // type 2 window: the queue pair that bound it
-  uint32_t windows = 0;     // region: number of windows bound to it
+  uint8_t variant = 0;   // window: the low 8 bits of the key of the last binding posted
+  uint32_t parent = 0;   // window: the key of the region that it is bound to; 0: not bound
+  uint32_t qp = 0;       // type 2 window: the queue pair that bound it
+  uint32_t windows = 0;  // region: number of windows bound to it
 };
 
 // A binding of a window to `length` bytes of a region from `address` on, under `key`.
@@ -59,13 +80,22 @@ class KeyTable {
  public:
   explicit KeyTable(base::SecureRandom& random);
 
-  // Adds a region and returns its new key, never 0, never one in use.
-  uint32_t insert(std::byte* base, uint64_t length, Access access, uint32_t domain);
+  // Most entries of a table: new keys are still found quickly.
+  static constexpr size_t kMost = size_t{1} << 22;
+
+  // Adds a region, null or not, and returns its new key, never 0, never one in use. Not if full().
+  uint32_t insert(const Registration& region);
+  // The same under the addresses of the memory.
+  uint32_t insert(std::byte* base, uint64_t length, Access access, uint32_t domain) {
+    return insert({{base, length, std::bit_cast<uintptr_t>(base)}, access, domain});
+  }
   // Adds a region under the key that another engine of the device has drawn for it. False: a window
   // of this table has that number.
-  bool insert_with_key(uint32_t key, std::byte* base, uint64_t length, Access access,
-                       uint32_t domain);
-  // Removes a region and unbinds its windows. False if there is none.
+  bool insert_with_key(uint32_t key, const Registration& region);
+  // Replaces memory, rights and domain of a region, which is no null region. False, and nothing has
+  // changed: windows are bound to it, or there is none.
+  bool replace(uint32_t key, const Registration& region) noexcept;
+  // Removes a region, null regions too, and unbinds its windows. False if there is none.
   bool remove(uint32_t key);
 
   // Adds an unbound window; returns its key.
@@ -105,6 +135,7 @@ class KeyTable {
                       uint64_t* length) const noexcept;
 
   size_t size() const noexcept { return used_; }
+  bool full() const noexcept { return used_ >= kMost; }
 
   // Asserts what the functions above rely on, in time linear in the table: probe sequences without
   // gaps, unique numbers, windows that count in the region they show.
@@ -114,6 +145,9 @@ class KeyTable {
   static constexpr uint32_t number_of(uint32_t key) noexcept { return key >> 8; }
   static Verdict check_access(const Region& region, uint32_t domain, uint64_t address,
                               uint64_t length, Access need, std::byte** where) noexcept;
+  // A local access that is not to a region: valid to a null region only.
+  static Verdict check_null(const Region* entry, uint32_t domain, uint64_t length, Access need,
+                            std::byte** where) noexcept;
   static Verdict check_binding(const Region& region, const AccessContext& requester) noexcept;
   // The entry whose key has the same upper 24 bits, or null.
   const Region* find_number(uint32_t key) const noexcept;
@@ -153,10 +187,9 @@ inline Verdict KeyTable::check_access(const Region& region, uint32_t domain, uin
                                       uint64_t length, Access need, std::byte** where) noexcept {
   WEFT_DCHECK(length > 0);
   if (region.domain != domain) return Verdict::wrong_domain;
-  // An address below the base wraps to an offset beyond any length.
-  const uint64_t origin = region.zero_based ? 0 : std::bit_cast<uintptr_t>(region.base);
-  WEFT_DCHECK(region.key != 0 && (!region.zero_based || region.kind != KeyKind::region));
-  const uint64_t offset = address - origin;
+  WEFT_DCHECK(region.key != 0);
+  // An address below the first one wraps to an offset beyond any length.
+  const uint64_t offset = address - region.iova;
   if (offset > region.length || length > region.length - offset) return Verdict::out_of_bounds;
   if (!has(region.access, need)) return Verdict::no_permission;
   // As integers: a region may begin at address zero, where pointer arithmetic is undefined.
@@ -168,7 +201,7 @@ inline Verdict KeyTable::check_access(const Region& region, uint32_t domain, uin
 inline Verdict KeyTable::check_binding(const Region& region,
                                        const AccessContext& requester) noexcept {
   if (region.kind == KeyKind::region) return Verdict::ok;
-  if (region.parent == 0) return Verdict::bad_key;
+  if (region.parent == 0) return Verdict::bad_key;  // null regions too
   if (region.kind == KeyKind::window_of_domain || region.qp == requester.qp) return Verdict::ok;
   return Verdict::wrong_domain;
 }
@@ -176,7 +209,8 @@ inline Verdict KeyTable::check_binding(const Region& region,
 inline Verdict KeyTable::check(uint32_t key, uint32_t domain, uint64_t address, uint64_t length,
                                Access need, std::byte** where) const noexcept {
   const Region* const region = find(key);
-  if (region == nullptr || region->kind != KeyKind::region) return Verdict::bad_key;
+  if (region == nullptr || region->kind != KeyKind::region)
+    return check_null(region, domain, length, need, where);
   return check_access(*region, domain, address, length, need, where);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// dma-bufs of software providers: the buffer is mapped as long as the region exists, and the
-// mapping is registered.
+// dma-bufs of software providers: the buffer is mapped as long as the region exists, from the page
+// with its first byte on, and the mapping is registered.
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,17 +17,22 @@ namespace {
 class Mapping {
  public:
   Mapping(int fd, uint64_t offset, size_t size, bool writable) noexcept
-      : size_(size),
-        base_(mmap(nullptr, size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd,
-                   static_cast<off_t>(offset))) {}
+      : before_(offset % static_cast<uint64_t>(sysconf(_SC_PAGESIZE))),
+        size_(size + before_),
+        base_(mmap(nullptr, size_, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd,
+                   static_cast<off_t>(offset - before_))) {}
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping() {
     if (base_ != MAP_FAILED) munmap(base_, size_);
   }
-  void* base() const noexcept { return base_ != MAP_FAILED ? base_ : nullptr; }
+  // The byte at `offset`; null: it could not be mapped.
+  void* base() const noexcept {
+    return base_ != MAP_FAILED ? static_cast<std::byte*>(base_) + before_ : nullptr;
+  }
 
  private:
+  size_t before_;  // bytes of the mapping before `offset`
   size_t size_;
   void* base_;
 };
@@ -52,11 +57,6 @@ Result<void> check(int fd, uint64_t offset, size_t size) {
                                              " bytes from " + std::to_string(offset) +
                                              " on are not in a buffer of " +
                                              std::to_string(end < 0 ? 0 : end) + " bytes"};
-  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  if (offset % page != 0)
-    return Error{Code::invalid_argument,
-                 "register_dmabuf: on this device the offset must be a multiple of " +
-                     std::to_string(page) + ", the page size"};
   return {};
 }
 
@@ -64,10 +64,9 @@ Result<void> check(int fd, uint64_t offset, size_t size) {
 
 Result<std::shared_ptr<Region>> Domain::register_dmabuf(int fd, uint64_t offset, size_t size,
                                                         Access access, void* at) {
-  if (at != nullptr)
-    return Error{Code::not_supported,
-                 "register_dmabuf: this device maps the buffer where there is room: leave `at` "
-                 "null and name bytes by MemoryRegion::address()"};
+  if (has(access, Access::on_demand))
+    return Error{Code::invalid_argument,
+                 "register_dmabuf: a dma-buf is mapped as a whole: leave on_demand out"};
   if (const Result<void> ok = check(fd, offset, size); !ok) return ok.error();
   std::shared_ptr<Mapped> mapped(
       new Mapped{{fd, offset, size, has(access, Access::local_write)}, nullptr});
@@ -77,7 +76,12 @@ Result<std::shared_ptr<Region>> Domain::register_dmabuf(int fd, uint64_t offset,
                      std::strerror(errno) +
                      "): a buffer whose exporter does not support mmap() can only be used on an "
                      "ibverbs device (DeviceAttributes::has_dmabuf)"};
-  Result<std::shared_ptr<Region>> region = register_memory(mapped->mapping.base(), size, access);
+  void* const base = mapped->mapping.base();
+  const auto iova = reinterpret_cast<uintptr_t>(at != nullptr ? at : base);
+  if (size - 1 > UINTPTR_MAX - iova)
+    return Error{Code::invalid_argument,
+                 "register_dmabuf: the addresses from `at` on end beyond 2^64"};
+  Result<std::shared_ptr<Region>> region = register_memory(base, size, iova, access);
   if (!region) return region.error();
   mapped->region = std::move(*region);
   Region* const raw = mapped->region.get();

@@ -119,7 +119,42 @@ Result<MemoryRegion> ProtectionDomain::handle_of(Result<std::shared_ptr<verbs::R
 
 Result<MemoryRegion> ProtectionDomain::register_memory(void* address, size_t size,
                                                        Access access) const {
-  return guarded([&] { return handle_of(domain_->register_memory(address, size, access)); });
+  const bool zero_based = has(access, Access::zero_based);
+  const uint64_t iova = zero_based ? 0 : reinterpret_cast<uintptr_t>(address);
+  return guarded([&] { return handle_of(domain_->register_memory(address, size, iova, access)); });
+}
+
+// The addresses of a region in requests must not wrap around.
+static Result<void> check_no_wrap(uint64_t iova, size_t size) {
+  if (size == 0 || size - 1 <= UINT64_MAX - iova) return {};
+  return Error{Code::invalid_argument, std::to_string(size) + " bytes from iova " +
+                                           std::to_string(iova) + " on end beyond 2^64"};
+}
+
+static Result<void> check_iova(const DeviceAttributes& attributes, uint64_t iova, size_t size,
+                               Access access) {
+  if (!attributes.has_iova)
+    return Error{Code::not_supported, "device " + attributes.spec +
+                                          " registers memory under its own address only "
+                                          "(DeviceAttributes::has_iova)"};
+  if (has(access, Access::zero_based) && iova != 0)
+    return Error{Code::invalid_argument,
+                 "zero_based says that the first byte has the address 0, iova says " +
+                     std::to_string(iova) + ": leave one of them out"};
+  return check_no_wrap(iova, size);
+}
+
+Result<MemoryRegion> ProtectionDomain::register_memory_iova(void* address, size_t size,
+                                                            uint64_t iova, Access access) const {
+  return guarded([&]() -> Result<MemoryRegion> {
+    const Result<void> ok = check_iova(device().attributes(), iova, size, access);
+    if (!ok) return ok.error();
+    return handle_of(domain_->register_memory(address, size, iova, access));
+  });
+}
+
+Result<MemoryRegion> ProtectionDomain::null_region() const {
+  return guarded([&] { return handle_of(domain_->create_null_region()); });
 }
 
 Result<MemoryRegion> ProtectionDomain::register_dmabuf(int fd, uint64_t offset, size_t size,
@@ -170,8 +205,22 @@ Result<QueuePair> ProtectionDomain::queue_pair(const QueuePairOptions& options) 
 
 void* MemoryRegion::address() const noexcept { return region_->base; }
 size_t MemoryRegion::size() const noexcept { return region_->size; }
+uint64_t MemoryRegion::iova() const noexcept { return region_->iova; }
 Sge MemoryRegion::sge(size_t offset, uint32_t length) const noexcept {
-  return {static_cast<std::byte*>(region_->base) + offset, length, region_->lkey};
+  return {reinterpret_cast<void*>(region_->iova + offset), length, region_->lkey};
+}
+
+Result<void> MemoryRegion::reregister(const Reregistration& change) {
+  return guarded([&]() -> Result<void> {
+    if (const auto& to = change.translation; to)
+      if (const Result<void> ok = check_no_wrap(to->iova, to->size); !ok) return ok;
+    const ProtectionDomain* const domain = change.domain;
+    const Result<void> done =
+        region_->reregister(change, domain != nullptr ? domain->impl().get() : nullptr);
+    lkey_ = region_->lkey;
+    rkey_ = region_->rkey;
+    return done;
+  });
 }
 
 RKey MemoryWindow::rkey() const noexcept { return window_->rkey(); }

@@ -20,12 +20,20 @@
 
 namespace weft::verbs {
 
+class Domain;
+
 // A memory region; destruction deregisters.
 class Region {
  public:
   virtual ~Region() = default;
+  // `domain`: that of the change, or null.
+  virtual Result<void> reregister(const Reregistration& change, const Domain* domain) {
+    (void)change, (void)domain;
+    return Error{Code::not_supported, "this region cannot be changed: register the memory anew"};
+  }
   void* base = nullptr;
   size_t size = 0;
+  uint64_t iova = 0;  // the address of the first byte in requests
   LKey lkey;
   RKey rkey;
 };
@@ -102,8 +110,12 @@ class Domain {
  public:
   virtual ~Domain() = default;
   virtual const Device& device() const noexcept = 0;
-  virtual Result<std::shared_ptr<Region>> register_memory(void* base, size_t size,
+  // `iova`: the address of the first byte for requests; iova + size does not wrap.
+  virtual Result<std::shared_ptr<Region>> register_memory(void* base, size_t size, uint64_t iova,
                                                           Access access) = 0;
+  virtual Result<std::shared_ptr<Region>> create_null_region() {
+    return Error{Code::not_supported, "this provider has no null regions"};
+  }
   // `at`: the address of the first byte for requests, or null. The default maps the buffer
   // (dmabuf.cpp).
   virtual Result<std::shared_ptr<Region>> register_dmabuf(int fd, uint64_t offset, size_t size,

@@ -18,9 +18,11 @@ namespace weft::ibverbs {
 
 namespace {
 
-Result<void> check_rights(Access access) {
-  if (has(access, Access::zero_based))
-    return Error{Code::invalid_argument, "zero_based is for memory windows, not for regions"};
+Result<void> check_rights(Access access, const DeviceAttributes& device) {
+  if (has(access, Access::on_demand) && !device.has_on_demand)
+    return Error{Code::not_supported, "device " + device.port +
+                                          " has no on-demand paging "
+                                          "(DeviceAttributes::has_on_demand)"};
   if (has(access, Access::flush_global) || has(access, Access::flush_persistent))
     return Error{Code::not_supported,
                  "FLUSH is not there on ibverbs yet: register without flush_*"};
@@ -59,24 +61,41 @@ Error explain(int error, const void* base, size_t size, Access access) {
 }  // namespace
 
 Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_t size,
-                                                               Access access) {
+                                                               uint64_t iova, Access access) {
   if (context_.forked()) return Error{Code::permission_denied, kForked};
-  if (const Result<void> ok = check_rights(access); !ok) return ok.error();
+  if (const Result<void> ok = check_rights(access, context_.attributes()); !ok) return ok.error();
   if (context_.srd() != nullptr) access = usable_rights(access, context_.attributes());
   const Library& library = context_.library();
-  Owned<ibv_mr> region =
-      own(library.reg_mr(raw(), base, size, static_cast<int>(to_verbs(access))), library.dereg_mr);
+  const bool moved = iova != reinterpret_cast<uintptr_t>(base);
+  if (moved && library.reg_mr_iova2 == nullptr)
+    return Error{Code::not_supported,
+                 "this libibverbs registers memory under its own address only: zero_based and "
+                 "register_memory_iova() need rdma-core 28"};
+  const unsigned rights = to_verbs(access) & ~unsigned{IBV_ACCESS_ZERO_BASED};  // said by iova
+  Owned<ibv_mr> region = own(moved ? library.reg_mr_iova2(raw(), base, size, iova, rights)
+                                   : library.reg_mr(raw(), base, size, static_cast<int>(rights)),
+                             library.dereg_mr);
   if (region == nullptr) return explain(errno, base, size, access);
   return std::shared_ptr<verbs::Region>(
-      new Region(shared_from_this(), std::move(region), base, size));
+      new Region(shared_from_this(), std::move(region), base, size, iova));
+}
+
+Result<std::shared_ptr<verbs::Region>> Domain::create_null_region() {
+  if (context_.forked()) return Error{Code::permission_denied, kForked};
+  Owned<ibv_mr> region = own(ibv_alloc_null_mr(raw()), context_.library().dereg_mr);
+  if (region == nullptr) return error_of(errno, "the device made no null region");
+  std::shared_ptr<Region> made(
+      new Region(shared_from_this(), std::move(region), nullptr, SIZE_MAX, 0));
+  made->rkey = RKey{};
+  return std::shared_ptr<verbs::Region>(std::move(made));
 }
 
 Result<std::shared_ptr<verbs::Region>> Domain::register_dmabuf(int fd, uint64_t offset, size_t size,
                                                                Access access, void* at) {
   if (context_.forked()) return Error{Code::permission_denied, kForked};
-  if (const Result<void> ok = check_rights(access); !ok) return ok.error();
-  const Library& library = context_.library();
   const DeviceAttributes& device = context_.attributes();
+  if (const Result<void> ok = check_rights(access, device); !ok) return ok.error();
+  const Library& library = context_.library();
   if (!device.has_dmabuf) return no_dmabuf(device.port);
   if (context_.srd() != nullptr) access = usable_rights(access, device);
   Owned<ibv_mr> region =
@@ -90,7 +109,7 @@ Result<std::shared_ptr<verbs::Region>> Domain::register_dmabuf(int fd, uint64_t 
     return error_of(errno, "the device did not register " + std::to_string(size) +
                                " bytes of the dma-buf, from " + std::to_string(offset) + " on");
   return std::shared_ptr<verbs::Region>(
-      new Region(shared_from_this(), std::move(region), at, size));
+      new Region(shared_from_this(), std::move(region), at, size, reinterpret_cast<uintptr_t>(at)));
 }
 
 Result<std::shared_ptr<verbs::Window>> Domain::create_window(WindowType type, uint32_t) {

@@ -7,46 +7,11 @@
 
 #include <algorithm>
 
+#include "providers/software/region.hpp"
+
 namespace weft::software {
 
 namespace {
-
-class Region final : public verbs::Region {
- public:
-  Region(Device device, const Drivers& drivers, void* at, size_t length)
-      : device_(std::move(device)), drivers_(drivers) {
-    base = at;
-    size = length;
-  }
-  ~Region() override { deregister(); }
-
-  // Engine 0 checks the memory and draws the key; the others enter both. If another engine has a
-  // window of that number, the key is drawn again.
-  Result<void> register_on_all(Access access, uint32_t domain) {
-    for (;; deregister()) {
-      const Result<uint32_t> key = drivers_.front()->register_memory(base, size, access, domain);
-      if (!key) return key.error();
-      lkey = LKey{*key};
-      rkey = RKey{*key};
-      registered_ = 1;
-      while (registered_ < drivers_.size() &&
-             drivers_[registered_]->register_memory_with_key(*key, base, size, access, domain))
-        ++registered_;
-      if (registered_ == drivers_.size()) return {};
-    }
-  }
-
- private:
-  // Engine 0 last, so that the key is not drawn again before all engines have removed it.
-  void deregister() noexcept {
-    for (; registered_ != 0; --registered_)
-      drivers_[registered_ - 1]->deregister_memory(lkey.value, base, size);
-  }
-
-  Device device_;
-  const Drivers& drivers_;
-  size_t registered_ = 0;  // engines that have the region, counted from engine 0
-};
 
 // Events of the interface that all engines share: only those of engine 0 are delivered.
 bool is_interface_event(EventType type) noexcept {
@@ -91,10 +56,21 @@ Result<void> Cq::moderate(const CqModeration& moderation) {
 }
 
 Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_t size,
-                                                               Access access) {
+                                                               uint64_t iova, Access access) {
+  return make_region({.memory = {static_cast<std::byte*>(base), size, iova}, .access = access});
+}
+
+Result<std::shared_ptr<verbs::Region>> Domain::create_null_region() {
+  return make_region({.access = Access::local_write, .kind = memory::KeyKind::null_region});
+}
+
+Result<std::shared_ptr<verbs::Region>> Domain::make_region(memory::Registration registration) {
   if (forked()) return Error{Code::permission_denied, kForked};
-  auto made = std::make_shared<Region>(device_, drivers_, base, size);
-  if (const Result<void> ok = made->register_on_all(access, id_); !ok) return ok.error();
+  registration.domain = id_;
+  if (const Result<void> ok = driver::Driver::check_registration(registration); !ok)
+    return ok.error();
+  auto made = std::make_shared<Region>(device_, drivers_, registration);
+  if (const Result<void> ok = made->register_on_all(); !ok) return ok.error();
   return std::shared_ptr<verbs::Region>(std::move(made));
 }
 

@@ -59,8 +59,12 @@ class Domain : public verbs::Domain {
       : device_(std::move(device)), drivers_(drivers), driver_(*drivers.front()), id_(id) {}
 
   const Device& device() const noexcept override { return device_; }
-  Result<std::shared_ptr<verbs::Region>> register_memory(void* base, size_t size,
+  Result<std::shared_ptr<verbs::Region>> register_memory(void* base, size_t size, uint64_t iova,
                                                          Access access) override;
+  Result<std::shared_ptr<verbs::Region>> create_null_region() override;
+
+  // The number of the domain if it is of these engines, 0 if it is of another device.
+  uint32_t id_on(const Drivers& drivers) const noexcept { return &drivers == &drivers_ ? id_ : 0; }
 
  protected:
   // The completion queues of a queue pair, which must be on one engine of this device.
@@ -72,6 +76,7 @@ class Domain : public verbs::Domain {
   Result<Queues> queues_of(const QueuePairOptions& options) const;
   // nullptr: an empty handle, or a queue of another device.
   Cq* cq_of(const CompletionQueue& handle) const noexcept;
+  Result<std::shared_ptr<verbs::Region>> make_region(memory::Registration registration);
   bool is_ours(const driver::Driver& driver) const noexcept;
   bool forked() const noexcept { return driver_.forked(); }
 

@@ -205,6 +205,7 @@ class MachineDomain final : public Domain {
       driver::Driver& home = *drivers_[engine];
       driver::Holder hold(home.lock());
       memory::KeyTable& keys = home.machine().keys();
+      if (keys.full()) return Error{Code::no_memory, "the device has all its keys in use"};
       const uint32_t key =
           keys.insert_window(type == WindowType::one ? memory::KeyKind::window_of_domain
                                                      : memory::KeyKind::window_of_queue,

@@ -92,6 +92,31 @@ void written_and_read(Wire wire) {
 }
 WEFT_ON_SHARED_PORTS(written_and_read, "a peer writes and reads a dma-buf, or there are none")
 
+// Under an address that has nothing to do with where it is mapped, from a byte inside of a page on.
+void at_an_address(Wire wire) {
+  Pair p(wire);
+  if (is_refused(p.b.pd)) return;
+  const SharedBuffer shared;
+  constexpr uint64_t kAt = 0x7700'0000'0064;
+  const Result<MemoryRegion> region = p.b.pd.register_dmabuf(
+      shared.buffer, kPage + 100, kPage, Access::all, reinterpret_cast<void*>(kAt));
+  if (!region) FAIL(region.error().message);
+  CHECK(region->iova() == kAt);
+  const Buffer memory(p.a, 256);
+  fill(memory.bytes(), 14);
+  const Sge out = memory.sge(0, 256);
+  REQUIRE(p.qa.post_send({.id = 1,
+                          .opcode = Opcode::write,
+                          .sges = {&out, 1},
+                          .remote_address = kAt + 28,
+                          .rkey = region->rkey()}));
+  CHECK(p.next(p.a).status == Status::success);
+  CHECK(equal({shared.seen + kPage + 128, 256}, memory.bytes()));
+}
+WEFT_ON_WIRES(at_an_address, "a peer names a dma-buf by the address it was registered at",
+              our_ports)
+WEFT_ON_SRD_PORTS(at_an_address, "a peer names a dma-buf by the address it was registered at")
+
 // As the source and the destination of our own requests, by an entry of the region.
 void own_memory(Wire wire) {
   Two two(wire);
@@ -155,8 +180,10 @@ TEST_CASE("what is no dma-buf, or not in it, is refused with the reason") {
             .message.find("are not in a buffer of 65536 bytes") != std::string::npos);
   CHECK(refusal(shared.buffer, UINT64_MAX, 1).code == Code::invalid_argument);
   CHECK(refusal(shared.buffer, 0, 0).code == Code::invalid_argument);
-  CHECK(refusal(shared.buffer, 1, 10).message.find("the page size") != std::string::npos);
-  CHECK(refusal(shared.buffer, 0, kDmaBufSize, shared.seen).code == Code::not_supported);
+  CHECK(refusal(shared.buffer, 1, 10, reinterpret_cast<void*>(UINTPTR_MAX - 2)).code ==
+        Code::invalid_argument);
+  CHECK(side.pd.register_dmabuf(shared.buffer, 0, kPage, Access::on_demand).error().code ==
+        Code::invalid_argument);
   int pipes[2];
   REQUIRE(pipe(pipes) == 0);
   CHECK(refusal(pipes[0], 0, kDmaBufSize).code == Code::invalid_argument);

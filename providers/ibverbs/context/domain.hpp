@@ -27,8 +27,9 @@ class Domain final : public verbs::Domain, public std::enable_shared_from_this<D
       : device_(device), context_(context), pd_(std::move(pd)) {}
 
   const Device& device() const noexcept override { return device_; }
-  Result<std::shared_ptr<verbs::Region>> register_memory(void* base, size_t size,
+  Result<std::shared_ptr<verbs::Region>> register_memory(void* base, size_t size, uint64_t iova,
                                                          Access access) override;
+  Result<std::shared_ptr<verbs::Region>> create_null_region() override;
   Result<std::shared_ptr<verbs::Region>> register_dmabuf(int fd, uint64_t offset, size_t size,
                                                          Access access, void* at) override;
   Result<std::shared_ptr<verbs::Window>> create_window(WindowType type, uint32_t engine) override;

@@ -38,6 +38,9 @@ Result<Library> load(const std::string& name) {
   if (const Result<void> ok = file->complete(); !ok) return ok.error();
   file->find(library.reg_dmabuf_mr, "ibv_reg_dmabuf_mr");
   file->find(library.qp_to_qp_ex, "ibv_qp_to_qp_ex");
+  file->find(library.reg_mr_iova2, "ibv_reg_mr_iova2");
+  file->find(library.rereg_mr, "ibv_rereg_mr");
+  file->find(library.query_srq, "ibv_query_srq");
   prepare_for_fork(*file, library);
   return library;
 }

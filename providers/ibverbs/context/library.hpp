@@ -37,6 +37,11 @@ struct Library {
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, uint64_t offset, size_t length, uint64_t iova, int fd,
                            int access) = nullptr;  // rdma-core 34
   ibv_qp_ex* (*qp_to_qp_ex)(ibv_qp*) = nullptr;    // rdma-core 23
+  ibv_mr* (*reg_mr_iova2)(ibv_pd*, void* address, size_t length, uint64_t iova,
+                          unsigned access) = nullptr;  // rdma-core 28
+  // Older, and null in a library that stands in for one.
+  int (*rereg_mr)(ibv_mr*, int flags, ibv_pd*, void* address, size_t length, int access) = nullptr;
+  int (*query_srq)(ibv_srq*, ibv_srq_attr*) = nullptr;
 };
 
 // Loaded once for each name and never unloaded. Errors: not_found (says what to install),

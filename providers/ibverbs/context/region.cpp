@@ -39,10 +39,12 @@ void Window::free() noexcept {
   region_ = nullptr;
 }
 
-Region::Region(std::shared_ptr<Domain> domain, Owned<ibv_mr> region, void* at, size_t length)
+Region::Region(std::shared_ptr<Domain> domain, Owned<ibv_mr> region, void* at, size_t length,
+               uint64_t address)
     : domain_(std::move(domain)), region_(std::move(region)) {
   base = at;
   size = length;
+  iova = address;
   lkey = LKey{region_->lkey};
   rkey = RKey{region_->rkey};
 }

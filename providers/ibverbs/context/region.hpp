@@ -39,14 +39,19 @@ class Window final : public verbs::Window {
 
 class Region final : public verbs::Region {
  public:
-  Region(std::shared_ptr<Domain> domain, Owned<ibv_mr> region, void* at, size_t length);
+  Region(std::shared_ptr<Domain> domain, Owned<ibv_mr> region, void* at, size_t length,
+         uint64_t iova);
   ~Region() override;
+  Result<void> reregister(const Reregistration& change, const verbs::Domain* domain) override;
 
   ibv_mr* raw() const noexcept { return region_.get(); }
   const Domain& domain() const noexcept { return *domain_; }
 
  private:
-  const std::shared_ptr<Domain> domain_;  // kept alive
+  std::shared_ptr<const Domain> keep_alive(const verbs::Domain* domain) const;
+
+  const std::shared_ptr<Domain> domain_;           // kept alive
+  std::shared_ptr<const Domain> reregistered_in_;  // likewise
   const Owned<ibv_mr> region_;
 };
 

@@ -69,7 +69,8 @@ unsigned to_verbs(Access access) noexcept {
          picked(access, Access::remote_read, IBV_ACCESS_REMOTE_READ) |
          picked(access, Access::remote_atomic, IBV_ACCESS_REMOTE_ATOMIC) |
          picked(access, Access::window_bind, IBV_ACCESS_MW_BIND) |
-         picked(access, Access::zero_based, IBV_ACCESS_ZERO_BASED);
+         picked(access, Access::zero_based, IBV_ACCESS_ZERO_BASED) |
+         picked(access, Access::on_demand, IBV_ACCESS_ON_DEMAND);
 }
 
 ibv_wr_opcode to_verbs(Opcode opcode) noexcept {
