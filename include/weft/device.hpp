@@ -63,6 +63,7 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/port.hpp"
 #include "weft/result.hpp"
 #include "weft/types.hpp"
 #include "weft/units.hpp"
@@ -80,21 +81,35 @@ struct CompletionQueueOptions;
 
 // Capabilities and limits of a device.
 struct DeviceAttributes {
-  std::string spec;             // the string it was opened with, defaults filled in
-  std::string provider;         // "roce"
-  std::string port;             // "udp"
-  Gid gid;                      // the device's address
-  uint32_t max_mtu = 4096;      // largest path MTU in bytes
-  uint32_t active_mtu = 4096;   // the path MTU that connect() chooses
-  uint32_t max_qp = 0;          // queue pairs
-  uint32_t max_qp_wr = 0;       // requests of a send or receive queue
-  uint32_t max_sge = 0;         // scatter/gather entries of a request
-  uint32_t max_inline = 0;      // bytes of inline data
-  uint32_t max_cqe = 0;         // capacity of a completion queue
-  uint32_t max_rd_atomic = 0;   // outstanding READs and atomics of a queue pair, per direction
-  uint64_t max_message = 0;     // bytes
-  uint64_t max_send = 0;        // bytes of a SEND: max_message, but less on an EFA
-  QpType qp_type = QpType::rc;  // the usual type of its queue pairs
+  std::string spec;              // the string it was opened with, defaults filled in
+  std::string provider;          // "roce"
+  std::string port;              // "udp"
+  Gid gid;                       // the device's address
+  uint32_t max_mtu = 4096;       // largest path MTU in bytes
+  uint32_t active_mtu = 4096;    // the path MTU that connect() chooses
+  uint32_t max_qp = 0;           // queue pairs
+  uint32_t max_qp_wr = 0;        // requests of a send or receive queue
+  uint32_t max_sge = 0;          // scatter/gather entries of a request
+  uint32_t max_inline = 0;       // bytes of inline data
+  uint32_t max_cqe = 0;          // capacity of a completion queue
+  uint32_t max_rd_atomic = 0;    // outstanding READs and atomics of a queue pair, per direction
+  uint64_t max_message = 0;      // bytes
+  uint64_t max_send = 0;         // bytes of a SEND: max_message, but less on an EFA
+  QpType qp_type = QpType::rc;   // the usual type of its queue pairs
+  uint64_t node_guid = 0;        // as an integer; see node_guid() below
+  uint32_t interface_index = 0;  // of the network interface that it was opened on; 0: none
+  // How many of each object an open device can have. On `roce` and `srd` memory and file
+  // descriptors (one for each completion queue) may end first: then no_memory.
+  uint32_t max_cq = 0;
+  uint32_t max_pd = 0;
+  uint32_t max_mr = 0;       // regions; on `roce` and `srd` together with windows
+  uint32_t max_mw = 0;       // memory windows
+  uint32_t max_ah = 0;       // address handles
+  uint32_t max_srq = 0;      // shared receive queues
+  uint32_t max_srq_wr = 0;   // receives of a shared receive queue
+  uint32_t max_srq_sge = 0;  // scatter/gather entries of its receives
+  uint32_t max_xrcd = 0;     // XRC domains
+  uint64_t max_mr_size = 0;  // bytes of a region
   // Bits of the ICRC that are checked: 32, 16, or 0 (shared memory, or icrc=off).
   uint8_t integrity_bits = 0;
   bool by_reference = false;  // large payload is copied once, from the sender's memory
@@ -201,6 +216,15 @@ class Device {
   // (cq.hpp). Errors: not_supported (no XRC on this device), invalid_argument (no such engine).
   Result<XrcDomain> xrc_domain(uint32_t engine = 0) const;
 
+  // The state of the port now: port.hpp. On `roce` and `srd` this asks the kernel about the network
+  // interface; not for the data path. Error: io_error (ibverbs).
+  Result<PortAttributes> query_port() const;
+  // The GID table now: the device's own address with the index 0, then its further_gids, then the
+  // other addresses of its network interface, IPv4 before IPv6. Packets of this device always carry
+  // its own address. Indices of other addresses change when the interface gets or loses one. On
+  // `ibverbs`: the table of the device. Error: io_error (ibverbs).
+  Result<std::vector<GidTableEntry>> query_gid_table() const;
+
   // A descriptor that is readable while there is an asynchronous event. Owned by the device.
   int event_fd() const noexcept;
   // Takes the oldest asynchronous event, if there is one. Never blocks.
@@ -239,6 +263,13 @@ class Device {
 
   std::shared_ptr<verbs::Context> context_;
 };
+
+// The node GUID (EUI-64, as an integer) of the `roce` or `srd` device that `spec` names, without
+// opening it. It is made from the host (machine-id and host name) and the part of the string before
+// its keys, so it is the same in every process of the host and after a restart, and another one on
+// another host. Errors: invalid_argument (not a device string), not_supported (`ibverbs`, whose
+// devices have their own: DeviceAttributes::node_guid).
+Result<uint64_t> node_guid(std::string_view spec);
 
 // A device that could be opened on this machine, or the reason why it cannot.
 struct DeviceListing {

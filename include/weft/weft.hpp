@@ -25,6 +25,7 @@
 #include "weft/cq.hpp"
 #include "weft/device.hpp"
 #include "weft/mr.hpp"
+#include "weft/port.hpp"
 #include "weft/qp.hpp"
 #include "weft/result.hpp"
 #include "weft/srq.hpp"

@@ -139,6 +139,32 @@ std::string_view name(PathHealth health) noexcept {
   return "unknown";
 }
 
+std::string_view name(PortState state) noexcept {
+  switch (state) {
+    case PortState::down:
+      return "down";
+    case PortState::init:
+      return "init";
+    case PortState::armed:
+      return "armed";
+    case PortState::active:
+      return "active";
+  }
+  return "unknown";
+}
+
+std::string_view name(GidType type) noexcept {
+  switch (type) {
+    case GidType::ib:
+      return "ib";
+    case GidType::roce_v1:
+      return "roce_v1";
+    case GidType::roce_v2:
+      return "roce_v2";
+  }
+  return "unknown";
+}
+
 std::string_view name(EventType type) noexcept {
   switch (type) {
     case EventType::qp_fatal:

@@ -142,6 +142,9 @@ class Context {
     (void)device, (void)engine;
     return Error{Code::not_supported, "provider " + attributes().provider + " has no XRC"};
   }
+  // The default looks at the interface DeviceAttributes::interface_index (port.cpp).
+  virtual Result<PortAttributes> query_port() const;
+  virtual Result<std::vector<GidTableEntry>> query_gid_table() const;
   virtual void progress() noexcept = 0;
   virtual Instant now() const noexcept = 0;
   virtual int event_fd() const noexcept = 0;

@@ -2,6 +2,7 @@
 // See device.hpp.
 #include "providers/ibverbs/device.hpp"
 
+#include <endian.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -139,6 +140,34 @@ bool has_dmabuf(const Library& library, ibv_context& context) {
 
 uint32_t positive(int value) { return static_cast<uint32_t>(std::max(value, 0)); }
 
+void describe_limits(const ibv_device_attr& device, DeviceAttributes& a) {
+  a.max_cq = positive(device.max_cq);
+  a.max_pd = positive(device.max_pd);
+  a.max_mr = positive(device.max_mr);
+  a.max_mw = positive(device.max_mw);
+  a.max_ah = positive(device.max_ah);
+  a.max_srq = positive(device.max_srq);
+  a.max_srq_wr = positive(device.max_srq_wr);
+  a.max_srq_sge = positive(device.max_srq_sge);
+  a.max_mr_size = device.max_mr_size;
+  a.node_guid = be64toh(device.node_guid);
+  a.resizes_srq = (device.device_cap_flags & IBV_DEVICE_SRQ_RESIZE) != 0;
+}
+
+// By trial, as no query says so.
+bool has_null_region(const Library& library, ibv_context& context) {
+  const Owned<ibv_pd> pd = own(library.alloc_pd(&context), library.dealloc_pd);
+  if (pd == nullptr) return false;
+  return own(ibv_alloc_null_mr(pd.get()), library.dereg_mr) != nullptr;
+}
+
+bool has_on_demand(ibv_context& context) {
+  const verbs_context* const calls = __extension__ verbs_get_ctx_op(&context, query_device_ex);
+  ibv_device_attr_ex said{};
+  return calls != nullptr && calls->query_device_ex(&context, nullptr, &said, sizeof said) == 0 &&
+         (said.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
+}
+
 DeviceAttributes describe(const ibv_context& context, const ibv_device_attr& device,
                           const ibv_port_attr& port, const Gid& gid) {
   DeviceAttributes a;
@@ -156,6 +185,7 @@ DeviceAttributes describe(const ibv_context& context, const ibv_device_attr& dev
   a.max_message = a.max_send = port.max_msg_sz;
   a.integrity_bits = 32;
   a.pins_memory = true;
+  describe_limits(device, a);
   a.has_atomics = device.atomic_cap != IBV_ATOMIC_NONE;
   if (is_iwarp(context)) {  // RFC 5040: SEND, WRITE and READ of a reliable connection
     a.only_by_cm = true;
@@ -248,7 +278,11 @@ Result<UsablePort> inspect_port(const Library& library, ibv_context& context,
                     port};
   usable.attributes.has_xrc = (device.device_cap_flags & IBV_DEVICE_XRC) != 0;
   if (!selection.srd) usable.attributes.max_inline = most_inline(library, context);
+  usable.attributes.interface_index = interface_of_entry(context, number, gid->index);
   usable.attributes.has_dmabuf = has_dmabuf(library, context);
+  usable.attributes.has_iova = library.reg_mr_iova2 != nullptr;
+  usable.attributes.has_null_region = has_null_region(library, context);
+  usable.attributes.has_on_demand = has_on_demand(context);
   return usable;
 }
 

@@ -3,6 +3,7 @@
 #include "providers/ibverbs/gid.hpp"
 
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netpacket/packet.h>
 
 #include <cstring>
@@ -18,11 +19,17 @@ namespace {
 
 constexpr size_t kMacLength = 6;
 
-bool is_v2(const ibv_context& context, uint8_t port, int index) {
+// What the kernel says of an entry: `what` is "types" or "ndevs".
+std::string attribute(const ibv_context& context, uint8_t port, const char* what, int index) {
   std::ifstream file(std::string(context.device->ibdev_path) + "/ports/" + std::to_string(port) +
-                     "/gid_attrs/types/" + std::to_string(index));
-  std::string type;
-  return std::getline(file, type) && type.find("v2") != std::string::npos;
+                     "/gid_attrs/" + what + "/" + std::to_string(index));
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+bool is_v2(const ibv_context& context, uint8_t port, int index) {
+  return attribute(context, port, "types", index).find("v2") != std::string::npos;
 }
 
 int rank(const GidEntry& entry) noexcept {
@@ -43,6 +50,10 @@ std::vector<GidEntry> read_gids(const Library& library, ibv_context& context, ui
     entries.push_back({static_cast<uint8_t>(index), gid, is_v2(context, port, index)});
   }
   return entries;
+}
+
+uint32_t interface_of_entry(const ibv_context& context, uint8_t port, int index) {
+  return if_nametoindex(attribute(context, port, "ndevs", index).c_str());
 }
 
 Gid address_of_mac(const Gid& mac) {

@@ -24,6 +24,9 @@ struct GidEntry {
 std::vector<GidEntry> read_gids(const Library& library, ibv_context& context, uint8_t port,
                                 int table_length);
 
+// The network interface of an entry of the table, from sysfs; 0: not known.
+uint32_t interface_of_entry(const ibv_context& context, uint8_t port, int index);
+
 // iWARP has no GIDs: what stands there begins with the MAC of the port's interface. The first IP
 // address of that, IPv4 before IPv6, stands in for one. Empty if there is none.
 Gid address_of_mac(const Gid& mac);

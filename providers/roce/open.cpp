@@ -45,7 +45,11 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   config.start = base::Clock::process().now();
   DeviceAttributes attributes = software::describe(spec, *opened, config.limits);
   if (!config.icrc) attributes.integrity_bits = 0;
-  attributes.has_flush = attributes.has_xrc = true;
+  attributes.has_flush = attributes.has_xrc = attributes.resizes_srq = true;
+  attributes.max_mw = attributes.max_mr;
+  attributes.max_srq = attributes.max_xrcd = roce::SrqTable::kMost;
+  attributes.max_srq_wr = config.limits.max_qp_wr;
+  attributes.max_srq_sge = config.limits.max_sge;
   std::shared_ptr<RoceContext> context(
       new RoceContext(std::move(opened->ports), config,
                       {.single_thread = single_thread, .paces = config.congestion.has_value()},

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "lib/base/interface.hpp"
+#include "lib/memory/key_table.hpp"
+#include "lib/verbs/node_guid.hpp"
 #include "lib/wire/int_block.hpp"
 #include "providers/port/middleware/rails_port.hpp"
 #include "providers/software/ports.hpp"
@@ -237,7 +240,13 @@ DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opene
   a.max_cqe = limits.max_cqe;
   a.max_rd_atomic = limits.max_rd_atomic;
   a.max_message = a.max_send = limits.max_message;
-  a.has_dmabuf = true;
+  a.node_guid = verbs::node_guid(spec);
+  a.interface_index = base::interface_for(a.gid);
+  a.max_cq = limits.max_qp;
+  a.max_pd = a.max_ah = INT32_MAX;  // numbers and values: nothing is kept of them
+  a.max_mr = memory::KeyTable::kMost;
+  a.max_mr_size = UINT64_MAX;
+  a.has_dmabuf = a.has_iova = a.has_on_demand = a.has_null_region = true;
   a.integrity_bits = c.integrity_bits;
   a.by_reference = c.by_reference;
   a.telemetry = c.telemetry;

@@ -35,6 +35,8 @@ class Context final : public verbs::Context {
                                                const CompletionQueueOptions& options) override;
   Result<std::shared_ptr<verbs::Xrc>> create_xrc(const Device& device, uint32_t engine) override;
   Result<std::shared_ptr<verbs::CmChannel>> create_cm_channel(const Device& device) override;
+  Result<PortAttributes> query_port() const override;
+  Result<std::vector<GidTableEntry>> query_gid_table() const override;
   void progress() noexcept override {}
   Instant now() const noexcept override;
   int event_fd() const noexcept override { return context_->async_fd; }
