@@ -80,6 +80,8 @@ class CompletionQueue {
   size_t wait(std::span<Completion> completions,
               Duration limit = Duration::from_s(1'000'000)) const noexcept;
 
+  // Its number, unique on the device, as in AsyncEvent::completion_queue.
+  uint32_t number() const noexcept;
   // Entries that the queue can hold.
   uint32_t capacity() const noexcept;
   // Changes the capacity and keeps the completions in the queue. A device may give more than was

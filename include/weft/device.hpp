@@ -175,8 +175,11 @@ std::string_view name(EventType type) noexcept;
 // An asynchronous event. It needs no acknowledgement.
 struct AsyncEvent {
   EventType type = EventType::device_fatal;
-  QpNum qp;                   // for qp_*, comm_established, sq_drained and last_wqe_reached
-  uint32_t shared_queue = 0;  // for srq_limit_reached: SharedReceiveQueue::number()
+  // For qp_*, comm_established, sq_drained and last_wqe_reached; on `roce` and `srd` also for
+  // cq_error: the queue pair whose completion was the first to be lost.
+  QpNum qp;
+  uint32_t shared_queue = 0;      // for srq_limit_reached: SharedReceiveQueue::number()
+  uint32_t completion_queue = 0;  // for cq_error: CompletionQueue::number()
 };
 
 // One named counter of a device: packets, bytes, and one per drop reason.

@@ -33,7 +33,7 @@ struct QueuePairOptions {
   CompletionQueue send_cq;     // not needed by XRC targets
   CompletionQueue recv_cq;     // may be send_cq; not needed by XRC
   uint32_t max_send_wr = 128;  // requests outstanding in the send queue
-  uint32_t max_recv_wr = 128;  // receives posted and not completed
+  uint32_t max_recv_wr = 128;  // receives posted and not completed; 0: it takes none
   uint32_t max_send_sge = 4;   // scatter/gather entries of a send request
   uint32_t max_recv_sge = 4;   // scatter/gather entries of a receive
   uint32_t max_inline = 64;    // bytes of a request with SendFlags::inline_data
@@ -46,6 +46,15 @@ struct QueuePairOptions {
   // are ignored.
   SharedReceiveQueue shared_receive_queue;
   XrcDomain xrc_domain;  // of an XRC target: srq.hpp
+};
+
+// The sizes that a queue pair has, which may be more than those asked for (verbs: ibv_qp_cap).
+struct QueuePairCapacities {
+  uint32_t max_send_wr = 0;   // 0: an XRC target
+  uint32_t max_recv_wr = 0;   // 0: none of its own (a shared receive queue, XRC, or as asked)
+  uint32_t max_send_sge = 0;  // at least 1 where there is a send queue
+  uint32_t max_recv_sge = 0;  // at least 1 where there is a receive queue
+  uint32_t max_inline = 0;    // bytes
 };
 
 // The attributes of modify(): those that are set are changed. IBTA table 11.2.5.2 says which ones a
@@ -74,6 +83,8 @@ struct QueuePairAttributes {
   // INIT -> RTR of RC and XRC: frames carry telemetry (lib/wire/INT.md). Must be the same on both
   // sides, whose devices both support it; connect() negotiates it.
   std::optional<bool> telemetry;
+  // Only of query(), in SQD: requests that were being sent are not finished yet.
+  std::optional<bool> sq_draining;
 };
 
 // A handle of a queue pair. Copies name the same queue pair, which is destroyed with the last copy.
@@ -95,8 +106,10 @@ class QueuePair {
   // Changes state and attributes. Errors: invalid_argument (names the attribute that is missing,
   // out of range or not allowed in this transition), bad_state (not a legal transition).
   Result<void> modify(const QueuePairAttributes& attributes) const;
-  // The current values of all attributes.
+  // The current values of all attributes that modify() has set since RESET.
   QueuePairAttributes query() const;
+  // Its sizes, which do not change.
+  QueuePairCapacities capacities() const noexcept;
 
   // Posts send requests in order and stops at the first invalid one. Legal in RTS and SQD; in ERR
   // requests are accepted and flushed. The memory that a request names belongs to the device until

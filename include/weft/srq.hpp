@@ -71,6 +71,13 @@ struct SharedReceiveQueueOptions {
   CompletionQueue cq{};
 };
 
+// What SharedReceiveQueue::query() returns (verbs: ibv_srq_attr).
+struct SharedReceiveQueueAttributes {
+  uint32_t max_recv_wr = 0;   // receives posted and not completed, as granted
+  uint32_t max_recv_sge = 0;  // scatter/gather entries of a receive, as granted
+  uint32_t limit = 0;         // of arm_limit(); 0: not armed, or the event was raised
+};
+
 // A handle of a shared receive queue. Copies name the same queue, which is destroyed with the last
 // copy and the last queue pair that uses it. Any thread.
 class SharedReceiveQueue {
@@ -94,6 +101,15 @@ class SharedReceiveQueue {
   // posted. Call again for the next event; 0 disarms. Error: invalid_argument (more than
   // max_recv_wr). See verbs: ibv_modify_srq.
   Result<void> arm_limit(uint32_t limit) const;
+
+  // The sizes that the queue has, which may be more than those asked for, and its limit. See verbs:
+  // ibv_query_srq. Error: io_error (ibverbs).
+  Result<SharedReceiveQueueAttributes> query() const;
+  // Changes max_recv_wr and keeps the receives in the queue. Errors: invalid_argument (0, more than
+  // max_srq_wr, less than the armed limit), busy (it holds more receives than that), not_supported
+  // (DeviceAttributes::resizes_srq is false), no_memory. After an error the queue is unchanged. See
+  // verbs: ibv_modify_srq with IBV_SRQ_MAX_WR.
+  Result<void> resize(uint32_t max_recv_wr) const;
 
   // For providers.
   const std::shared_ptr<verbs::Srq>& impl() const noexcept { return srq_; }

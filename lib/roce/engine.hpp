@@ -60,6 +60,8 @@ class Engine final : public EngineState {
   // Outlives the queue pairs that were created with it.
   Result<std::unique_ptr<SharedReceives>> create_shared_receives(
       uint32_t domain, const SharedReceiveQueueOptions& options, const XrcBinding& xrc = {});
+  // Changes how many receives it holds. Errors: busy, invalid_argument, no_memory.
+  Result<void> resize(SharedReceives& srq, uint32_t max_recv_wr);
   // XRC: requests can no longer name `srq`; receives that queue pairs took from it are lost. Call
   // before the end of such a queue.
   void withdraw(SharedReceives& srq) noexcept;

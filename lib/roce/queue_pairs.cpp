@@ -93,7 +93,7 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   else if (is_xrc(config.type))
     qp->rq.create(1, config.type == QpType::xrc_target ? config_.limits.max_sge : 1, 0);
   else
-    qp->rq.create(std::max(1u, config.max_recv_wr), std::max(1u, config.max_recv_sge), 0);
+    qp->rq.create(config.max_recv_wr, std::max(1u, config.max_recv_sge), 0);
   if (!config.congestion.empty())
     if (const Result<void> ok = choose_controller(*qp, config.congestion, config_); !ok)
       return ok.error();
@@ -115,6 +115,8 @@ Result<std::unique_ptr<SharedReceives>> Engine::create_shared_receives(
                                              std::to_string(limits.max_qp_wr) +
                                              " and max_recv_sge at most " +
                                              std::to_string(limits.max_sge)};
+  if (xrc.domain != 0 && srqs_.full())
+    return Error{Code::no_memory, "the device has all its shared receive queues of XRC in use"};
   std::unique_ptr<SharedReceives> pool(new SharedReceives);
   pool->number = srqs_.choose_number(port_.qpn_range());  // 24 bits, as those of queue pairs
   pool->domain = domain;
@@ -123,6 +125,17 @@ Result<std::unique_ptr<SharedReceives>> Engine::create_shared_receives(
   pool->ring.create(o.max_recv_wr, std::max(1u, o.max_recv_sge), 0);
   if (xrc.domain != 0) srqs_.insert(*pool);
   return pool;
+}
+
+Result<void> Engine::resize(SharedReceives& srq, uint32_t max_recv_wr) {
+  if (max_recv_wr == 0 || max_recv_wr > config_.limits.max_qp_wr || max_recv_wr < srq.limit)
+    return Error{Code::invalid_argument, "max_recv_wr of a shared receive queue must be 1.." +
+                                             std::to_string(config_.limits.max_qp_wr) +
+                                             ", and no less than its limit, " +
+                                             std::to_string(srq.limit)};
+  if (resize_receives(srq.ring, max_recv_wr)) return {};
+  return Error{Code::busy, "the shared receive queue holds " + std::to_string(srq.ring.size()) +
+                               " receives, more than " + std::to_string(max_recv_wr)};
 }
 
 void Engine::withdraw(SharedReceives& srq) noexcept {

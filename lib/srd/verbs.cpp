@@ -64,7 +64,7 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& wants, QpNum wanted) {
   qp->max_inline = wants.max_inline;
   qp->signal_all = wants.signal_all;
   qp->sends.create(wants.max_send_wr, std::max(1u, wants.max_send_sge), wants.max_inline);
-  qp->receives.create(std::max(1u, wants.max_recv_wr), std::max(1u, wants.max_recv_sge));
+  qp->receives.create(wants.max_recv_wr, std::max(1u, wants.max_recv_sge));
   messages.reserve(wants.max_send_wr);
   QueuePair* const raw = qp.get();
   base::Undo undo([&] {

@@ -117,6 +117,9 @@ class CompletionQueue {
   // Marks the queue as overrun, permanently.
   void close() noexcept { overrun_ = true; }
   bool overrun() const noexcept { return overrun_; }
+  // In asynchronous events; set before the queue is used.
+  void set_number(uint32_t number) noexcept { number_ = number; }
+  uint32_t number() const noexcept { return number_; }
   // From any thread.
   uint32_t capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }
 
@@ -140,6 +143,7 @@ class CompletionQueue {
 
   std::atomic<uint32_t> capacity_{0};
   uint32_t mask_ = 0;
+  uint32_t number_ = 0;
   std::unique_ptr<Completion[]> ring_;
   std::unique_ptr<Instant[]> times_;  // of the completions in the ring; null: no timestamps
 

@@ -53,7 +53,8 @@ bool Machine::has_icrc(const Frame& frame, uint16_t destination_port) const noex
 // The event is raised once per queue.
 void Machine::note_overrun(QpNum qp, CompletionQueue& cq) noexcept {
   count(Count::cq_overruns);
-  if (!cq.overrun()) raise(EventType::cq_error, qp);
+  if (!cq.overrun())
+    raise({.type = EventType::cq_error, .qp = qp, .completion_queue = cq.number()});
   cq.close();
   WEFT_DCHECK(cq.overrun());
 }

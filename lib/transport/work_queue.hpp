@@ -64,7 +64,7 @@ template <class Entry>
 class WorkRing {
  public:
   void create(uint32_t max_entries, uint32_t max_sge, uint32_t max_inline) {
-    WEFT_DCHECK(max_entries <= 1u << 31);
+    WEFT_DCHECK(max_entries <= 1u << 31);  // 0: always full
     uint32_t slots = 1;
     while (slots < max_entries) slots *= 2;
     capacity_ = max_entries;

@@ -239,6 +239,7 @@ size_t CompletionQueue::poll(std::span<Completion> completions,
 void CompletionQueue::arm(Notify notify) const noexcept { cq_->arm(notify); }
 int CompletionQueue::fd() const noexcept { return cq_->fd(); }
 void CompletionQueue::acknowledge() const noexcept { cq_->acknowledge(); }
+uint32_t CompletionQueue::number() const noexcept { return cq_->number(); }
 uint32_t CompletionQueue::capacity() const noexcept { return cq_->capacity(); }
 Result<void> CompletionQueue::resize(uint32_t capacity) const {
   return guarded([&]() -> Result<void> {
@@ -287,6 +288,12 @@ PostStatus SharedReceiveQueue::post_recv(std::span<const RecvRequest> requests) 
 Result<void> SharedReceiveQueue::arm_limit(uint32_t limit) const {
   return guarded([&] { return srq_->arm_limit(limit); });
 }
+Result<SharedReceiveQueueAttributes> SharedReceiveQueue::query() const {
+  return guarded([&] { return srq_->query(); });
+}
+Result<void> SharedReceiveQueue::resize(uint32_t max_recv_wr) const {
+  return guarded([&] { return srq_->resize(max_recv_wr); });
+}
 
 QpNum QueuePair::number() const noexcept { return qp_->number(); }
 QpType QueuePair::type() const noexcept { return qp_->type(); }
@@ -296,6 +303,7 @@ Result<void> QueuePair::modify(const QueuePairAttributes& change) const {
   return guarded([&] { return qp_->modify(change); });
 }
 QueuePairAttributes QueuePair::query() const { return qp_->query(); }
+QueuePairCapacities QueuePair::capacities() const noexcept { return qp_->capacities(); }
 static Result<void> check_group(const QueuePair& qp, const Gid& group) {
   if (qp.type() != QpType::ud)
     return Error{Code::invalid_argument, "only UD queue pairs take part in multicast groups"};

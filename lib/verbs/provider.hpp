@@ -58,6 +58,7 @@ class Qp {
   virtual const Device& device() const noexcept = 0;
   virtual Result<void> modify(const QueuePairAttributes& change) = 0;
   virtual QueuePairAttributes query() const = 0;
+  virtual QueuePairCapacities capacities() const noexcept = 0;
   virtual PostStatus post_send(std::span<const SendRequest> requests) noexcept = 0;
   virtual PostStatus post_recv(std::span<const RecvRequest> requests) noexcept = 0;
   // Called for UD queue pairs only, with a group of the device's address family.
@@ -81,6 +82,8 @@ class Srq {
   virtual uint32_t number() const noexcept = 0;
   virtual PostStatus post_recv(std::span<const RecvRequest> requests) noexcept = 0;
   virtual Result<void> arm_limit(uint32_t limit) = 0;
+  virtual Result<SharedReceiveQueueAttributes> query() const = 0;
+  virtual Result<void> resize(uint32_t max_recv_wr) = 0;
 };
 
 // A completion queue.
@@ -88,6 +91,7 @@ class Cq {
  public:
   virtual ~Cq() = default;
   virtual const Device& device() const noexcept = 0;
+  virtual uint32_t number() const noexcept = 0;
   virtual size_t poll(std::span<Completion> out) noexcept = 0;
   // `times` is as long as `out`. The default is for queues without timestamps.
   virtual size_t poll(std::span<Completion> out, std::span<Instant> times) noexcept {

@@ -58,7 +58,7 @@ std::optional<AsyncEvent> translate(const ibv_async_event& event) {
     case IBV_EVENT_SRQ_LIMIT_REACHED:
       return AsyncEvent{EventType::srq_limit_reached, {}, number_of(event.element.srq)};
     case IBV_EVENT_CQ_ERR:
-      return AsyncEvent{EventType::cq_error, {}, 0};
+      return AsyncEvent{EventType::cq_error, {}, 0, event.element.cq->handle};
     case IBV_EVENT_PORT_ACTIVE:
       return AsyncEvent{EventType::port_active, {}, 0};
     case IBV_EVENT_PORT_ERR:

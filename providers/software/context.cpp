@@ -31,10 +31,12 @@ Drivers make_drivers(Context::Ports ports, const driver::MakeMachine& make,
 
 }  // namespace
 
-Cq::Cq(Device device, driver::Driver& driver, const CompletionQueueOptions& options, bool locked)
+Cq::Cq(Device device, driver::Driver& driver, const CompletionQueueOptions& options, bool locked,
+       uint32_t number)
     : device_(std::move(device)),
       driver_(driver),
       handle_(options.capacity, options.timestamps, locked) {
+  handle_.ring.set_number(number);
   driver_.add_cq(&handle_);
 }
 Cq::~Cq() { driver_.remove_cq(&handle_); }
@@ -136,7 +138,8 @@ Result<void> Context::start() {
 Result<std::shared_ptr<verbs::Cq>> Context::create_cq(const Device& device,
                                                       const CompletionQueueOptions& options) {
   if (driver_.forked()) return Error{Code::permission_denied, kForked};
-  std::shared_ptr<Cq> cq(new Cq(device, *drivers_[options.engine], options, !single_thread_));
+  std::shared_ptr<Cq> cq(
+      new Cq(device, *drivers_[options.engine], options, !single_thread_, next_cq_++));
   if (cq->fd() < 0) return Error{Code::no_memory, "no more file descriptors: raise `ulimit -n`"};
   return std::shared_ptr<verbs::Cq>(std::move(cq));
 }

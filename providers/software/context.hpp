@@ -18,9 +18,11 @@ using Drivers = std::vector<std::unique_ptr<driver::Driver>>;  // engine 0 first
 
 class Cq final : public verbs::Cq {
  public:
-  Cq(Device device, driver::Driver& driver, const CompletionQueueOptions& options, bool locked);
+  Cq(Device device, driver::Driver& driver, const CompletionQueueOptions& options, bool locked,
+     uint32_t number);
   ~Cq() override;
   const Device& device() const noexcept override { return device_; }
+  uint32_t number() const noexcept override { return handle_.ring.number(); }
   size_t poll(std::span<Completion> out) noexcept override { return driver_.poll(handle_, out); }
   size_t poll(std::span<Completion> out, std::span<Instant> times) noexcept override {
     return driver_.poll(handle_, out, times.data());
@@ -118,6 +120,7 @@ class Context : public verbs::Context {
   Drivers drivers_;                       // does not change until destruction
   driver::Driver& driver_;                // of engine 0
   std::atomic<uint32_t> next_domain_{1};  // number of the next protection or XRC domain
+  std::atomic<uint32_t> next_cq_{1};      // number of the next completion queue
 
  private:
   int events_ = -1;  // several engines: readable when one of them has an event

@@ -43,13 +43,24 @@ class MachineSrq final : public verbs::Srq {
   }
   Result<void> arm_limit(uint32_t limit) override {
     if (driver_.forked()) return Error{Code::permission_denied, kForked};
+    driver::Holder hold(driver_.lock());
     if (limit > pool_->ring.capacity())
       return Error{Code::invalid_argument, "arm_limit takes 0.." +
                                                std::to_string(pool_->ring.capacity()) +
                                                ", SharedReceiveQueueOptions::max_recv_wr"};
-    driver::Holder hold(driver_.lock());
     pool_->limit = limit;
     return {};
+  }
+  Result<SharedReceiveQueueAttributes> query() const override {
+    if (driver_.forked()) return Error{Code::permission_denied, kForked};
+    driver::Holder hold(driver_.lock());
+    return SharedReceiveQueueAttributes{pool_->ring.capacity(), pool_->ring.max_sge(),
+                                        pool_->limit};
+  }
+  Result<void> resize(uint32_t max_recv_wr) override {
+    if (driver_.forked()) return Error{Code::permission_denied, kForked};
+    driver::Holder hold(driver_.lock());
+    return machine_.resize(*pool_, max_recv_wr);
   }
 
   transport::SharedReceives& pool() noexcept { return *pool_; }
@@ -76,7 +87,8 @@ class MachineQp final : public verbs::Qp {
         xrc_(options.xrc_domain),
         qp_(qp),
         number_(qp->number),
-        type_(options.type) {}
+        type_(options.type),
+        capacities_(granted(options)) {}
   ~MachineQp() override {
     if (driver_.forked()) return;
     driver::Holder hold(driver_.lock());
@@ -108,8 +120,11 @@ class MachineQp final : public verbs::Qp {
     driver::Holder hold(driver_.lock());
     QueuePairAttributes attributes = qp_->attributes;
     attributes.state = qp_->state;
+    if constexpr (requires { qp_->drained(); })
+      if (qp_->state == QpState::sqd) attributes.sq_draining = !qp_->drained();
     return attributes;
   }
+  QueuePairCapacities capacities() const noexcept override { return capacities_; }
   PostStatus post_send(std::span<const SendRequest> requests) noexcept override {
     if (driver_.forked()) return {Code::permission_denied, 0, kForked};
     driver::Holder hold(driver_.lock());
@@ -137,6 +152,18 @@ class MachineQp final : public verbs::Qp {
   }
 
  private:
+  // What the machine makes of the sizes that were asked for.
+  static QueuePairCapacities granted(const QueuePairOptions& o) noexcept {
+    QueuePairCapacities sizes;
+    if (o.type != QpType::xrc_target)
+      sizes = {.max_send_wr = o.max_send_wr,
+               .max_send_sge = std::max(1u, o.max_send_sge),
+               .max_inline = o.max_inline};
+    if (is_xrc(o.type) || o.shared_receive_queue) return sizes;
+    sizes.max_recv_wr = o.max_recv_wr;
+    sizes.max_recv_sge = std::max(1u, o.max_recv_sge);
+    return sizes;
+  }
   template <class Change>
   Result<void> on_group(Change change) {
     if (driver_.forked()) return Error{Code::permission_denied, kForked};
@@ -160,6 +187,7 @@ class MachineQp final : public verbs::Qp {
   Pair* const qp_;
   const QpNum number_;
   const QpType type_;
+  const QueuePairCapacities capacities_;
 };
 
 template <class Machine, class Pair>

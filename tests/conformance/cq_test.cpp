@@ -229,5 +229,14 @@ void two_waiters(Wire wire) {
 WEFT_ON_EACH_PORT_AND_SRD(two_waiters,
                           "two threads wait on one queue and share its completions (C-EVT-112)")
 
+void queue_numbers(Wire wire) {
+  const Side side(device_string(wire));
+  const CompletionQueue second = *side.queue({.capacity = 4});
+  const CompletionQueue copy = second;
+  CHECK(second.number() != side.cq.number());
+  CHECK(second.number() == copy.number());
+}
+WEFT_ON_EACH_PORT_AND_SRD(queue_numbers, "each completion queue has a number")
+
 }  // namespace
 }  // namespace weft

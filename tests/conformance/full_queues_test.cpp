@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Posts that are accepted in part, because a queue is full or a request is invalid: accepted
-// requests complete, the rest is refused.
+// Sizes of queue pairs as granted, and posts that are accepted in part, because a queue is full or
+// a request is invalid: accepted requests complete, the rest is refused.
 #include <vector>
 
 #include "tests/conformance/fixture.hpp"
@@ -83,6 +83,55 @@ void wrong_in_the_middle(Wire wire) {
 }
 WEFT_ON_EACH_PORT(wrong_in_the_middle,
                   "of a list with a wrong request the part before it completes")
+
+void granted(Wire wire) {
+  const Side side(device_string(wire));
+  const QueuePair qp = side.queue_pair({.max_send_wr = 20,
+                                        .max_recv_wr = 30,
+                                        .max_send_sge = 3,
+                                        .max_recv_sge = 2,
+                                        .max_inline = 16});
+  const QueuePairCapacities sizes = qp.capacities();
+  CHECK(sizes.max_send_wr >= 20);
+  CHECK(sizes.max_recv_wr >= 30);
+  CHECK(sizes.max_send_sge >= 3);
+  CHECK(sizes.max_recv_sge >= 2);
+  CHECK(sizes.max_inline >= 16);
+}
+WEFT_ON_EACH_PORT_AND_SRD(granted, "a queue pair says which sizes it has")
+
+// As many as it says are taken, and not one more.
+void granted_exactly(Wire wire) {
+  const Side side(device_string(wire));
+  const QueuePair qp = side.queue_pair({.max_send_wr = 5, .max_recv_wr = 7});
+  REQUIRE(qp.modify(to_init()));
+  const Buffer memory(side, 64);
+  const Sge sge = memory.sge(0, 8);
+  uint32_t taken = 0;
+  while (qp.post_recv({.id = taken, .sges = {&sge, 1}})) ++taken;
+  CHECK(taken == qp.capacities().max_recv_wr);
+}
+WEFT_ON_OUR_PORTS(granted_exactly, "a queue pair takes as many receives as it says")
+WEFT_ON_SRD_PORTS(granted_exactly, "a queue pair takes as many receives as it says")
+
+void no_receives(Wire wire) {
+  Pair p(wire, {.walk = {.rnr_retry = 1}, .qp = {.max_recv_wr = 0}});
+  CHECK(p.qb.capacities().max_recv_wr == 0);
+  const Buffer near(p.a, 64), far(p.b, 64);
+  const Sge sge = far.sge(0, 8), out = near.sge(0, 8);
+  CHECK(p.qb.post_recv({.sges = {&sge, 1}}).code == Code::queue_full);
+  fill(near.bytes(), 1);
+  REQUIRE(p.qa.post_send({.id = 1,
+                          .opcode = Opcode::write,
+                          .sges = {&out, 1},
+                          .remote_address = far.address(),
+                          .rkey = far.region.rkey()}));
+  CHECK(p.next(p.a).status == Status::success);
+  CHECK(equal(near.bytes(0, 8), far.bytes(0, 8)));
+  REQUIRE(p.qa.post_send({.id = 2, .sges = {&out, 1}}));
+  CHECK(p.next(p.a).status == Status::rnr_retry_exceeded);
+}
+WEFT_ON_OUR_PORTS(no_receives, "a queue pair without receives takes WRITEs and no SENDs")
 
 }  // namespace
 }  // namespace weft

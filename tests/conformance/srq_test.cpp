@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shared receive queues through the public API: one queue for the queue pairs of several clients,
-// its limit event, and the protection domain check.
+// its limit event, its sizes, and the protection domain check.
 #include "tests/conformance/fixture.hpp"
 
 using namespace weft;
@@ -101,6 +101,57 @@ void one_domain(Wire wire) {
           .code == Code::invalid_argument);
 }
 WEFT_ON_SHARED_PORTS(one_domain, "a shared receive queue belongs to one domain, threat:A05")
+
+void srq_sizes(Wire wire) {
+  Side a(device_string(wire));
+  const SharedReceiveQueue srq =
+      *a.pd.shared_receive_queue({.max_recv_wr = 4, .max_recv_sge = 2, .engine = a.engine});
+  REQUIRE(srq.arm_limit(3));
+  Result<SharedReceiveQueueAttributes> said = srq.query();
+  if (!said) FAIL(said.error().message);
+  CHECK(said->max_recv_wr >= 4);
+  CHECK(said->max_recv_sge >= 2);
+  CHECK(said->limit == 3);
+  const QueuePair qp = a.queue_pair({.shared_receive_queue = srq});
+  CHECK(qp.capacities().max_recv_wr == 0);
+}
+WEFT_ON_SHARED_PORTS(srq_sizes, "a shared receive queue says what it has")
+
+// Receives that are posted before and after each change arrive in order, none is lost.
+void srq_resize(Wire wire) {
+  const std::string spec = device_string(wire);
+  Side a(spec), b(spec);
+  const Buffer source(a, 64), target(b, 64 * 64);
+  if (!b.device.attributes().resizes_srq) return;
+  const SharedReceiveQueue srq = *b.pd.shared_receive_queue({.max_recv_wr = 3, .engine = b.engine});
+  const auto post = [&](uint64_t id) {
+    const Sge in = target.sge(id * 64, 64);
+    return srq.post_recv({.id = id, .sges = {&in, 1}});
+  };
+  for (uint64_t id = 0; id < 3; ++id) REQUIRE(post(id));
+  CHECK(post(3).code == Code::queue_full);
+  CHECK(srq.resize(0).error().code == Code::invalid_argument);
+  CHECK(srq.resize(2).error().code == Code::busy);
+  REQUIRE(srq.resize(40));
+  CHECK(srq.query()->max_recv_wr == 40);
+  for (uint64_t id = 3; id < 40; ++id) REQUIRE(post(id));
+  CHECK(post(40).code == Code::queue_full);
+  REQUIRE(srq.arm_limit(40));
+  CHECK(srq.resize(39).error().code == Code::invalid_argument);
+  REQUIRE(srq.arm_limit(0));
+  const QueuePair from = a.queue_pair(), to = b.queue_pair({.shared_receive_queue = srq});
+  connect(from, to);
+  fill(source.bytes(), 2);
+  const Sge out = source.sge(0, 64);
+  for (uint64_t id = 0; id < 40; ++id) {
+    REQUIRE(from.post_send({.id = id, .sges = {&out, 1}}));
+    REQUIRE(pump_until({&a, &b}, [&] { return b.got.size() == id + 1; }));
+    CHECK(b.got[id].id == id);
+    CHECK(equal(target.bytes(id * 64, 64), source.bytes()));
+    if (id == 35) REQUIRE(srq.resize(4));
+  }
+}
+WEFT_ON_WIRES(srq_resize, "a shared receive queue is resized and keeps its receives", shared_ports)
 
 TEST_CASE("a device without shared receive queues says so") {
   Side srd("srd+udp:lo");

@@ -184,7 +184,10 @@ void overrun(Wire wire) {
     p.a.device.progress();
     p.b.poll();
     while (const std::optional<AsyncEvent> event = p.a.device.next_event()) {
-      seen |= event->type == EventType::cq_error;
+      if (event->type == EventType::cq_error) {
+        CHECK(event->completion_queue == p.a.cq.number());
+        seen = true;
+      }
       fatal |= event->type == EventType::qp_fatal && event->qp == p.qa.number();
     }
   }

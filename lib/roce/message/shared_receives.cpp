@@ -3,6 +3,7 @@
 #include "lib/roce/message/shared_receives.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/roce/state/engine_state.hpp"
 #include "lib/transport/verbs_common.hpp"
@@ -42,6 +43,16 @@ void move_receive(WorkRing<RecvEntry>& from, WorkRing<RecvEntry>& to) noexcept {
   from.pop();
 }
 }  // namespace
+
+bool resize_receives(WorkRing<RecvEntry>& ring, uint32_t capacity) {
+  if (ring.size() > capacity) return false;
+  WorkRing<RecvEntry> resized;
+  resized.create(capacity, ring.max_sge(), 0);  // may throw: nothing has changed
+  while (!ring.empty()) move_receive(ring, resized);
+  ring = std::move(resized);
+  ring.check_invariants();
+  return true;
+}
 
 void return_to_srq(QueuePair& qp) noexcept {
   if (!qp.rq.empty() && !qp.shared->ring.full()) move_receive(qp.rq, qp.shared->ring);

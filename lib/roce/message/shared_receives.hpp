@@ -17,6 +17,10 @@ class EngineState;
 PostStatus append_receives(WorkRing<RecvEntry>& ring, std::span<const RecvRequest> requests,
                            uint64_t max_message) noexcept;
 
+// Changes the capacity of a ring and keeps its receives. False, and nothing has changed: it holds
+// more than that.
+bool resize_receives(WorkRing<RecvEntry>& ring, uint32_t capacity);
+
 // Moves the oldest receive of the SRQ to qp.rq, which is empty. False: there is none.
 bool take_from_srq(EngineState& engine, QueuePair& qp) noexcept;
 

@@ -14,6 +14,10 @@ namespace weft::roce {
 
 class SrqTable {
  public:
+  // Most shared receive queues of XRC: half of the smallest range of numbers.
+  static constexpr size_t kMost = size_t{1} << 15;
+  bool full() const noexcept { return by_number_.size() >= kMost; }
+
   // A number of the port's range that no XRC shared receive queue has.
   uint32_t choose_number(Port::QpnRange range) noexcept {
     uint32_t number;

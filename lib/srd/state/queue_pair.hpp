@@ -68,7 +68,7 @@ struct Receive {
 class ReceiveQueue {
  public:
   void create(uint32_t count, uint32_t max_sge) {
-    slots.create(count, max_sge, 0);
+    slots.create(count, max_sge, 0);  // a count of 0: always full
     receives_.reset(new Receive[count]);
     line_.reset(new uint32_t[count]);
   }

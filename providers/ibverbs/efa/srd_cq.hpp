@@ -21,6 +21,7 @@ class SrdCq final : public verbs::Cq {
   ~SrdCq() override;
 
   const Device& device() const noexcept override { return device_; }
+  uint32_t number() const noexcept override { return cq_->handle; }
   size_t poll(std::span<Completion> out) noexcept override;
   // Any completion wakes: a device has no word for solicited ones.
   void arm(Notify notify) noexcept override;

@@ -19,6 +19,7 @@ class Cq final : public verbs::Cq {
                                                    const CompletionQueueOptions& options);
 
   const Device& device() const noexcept override { return device_; }
+  uint32_t number() const noexcept override { return cq_->handle; }
   size_t poll(std::span<Completion> out) noexcept override;
   void arm(Notify notify) noexcept override;
   int fd() const noexcept override { return flushed_.fd() >= 0 ? flushed_.fd() : channel_->fd; }

@@ -16,6 +16,7 @@ class DeviceQp : public verbs::Qp {
   QpState state() const noexcept override;  // the device's word
   const Device& device() const noexcept final { return domain_->device(); }
   QueuePairAttributes query() const final;
+  QueuePairCapacities capacities() const noexcept final;
 
  protected:
   DeviceQp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp)

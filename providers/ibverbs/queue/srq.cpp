@@ -57,14 +57,43 @@ PostStatus Srq::post_recv(std::span<const RecvRequest> requests) noexcept {
 
 Result<void> Srq::arm_limit(uint32_t limit) {
   if (domain_->context().forked()) return Error{Code::permission_denied, kForked};
-  if (limit > options_.max_recv_wr)
-    return Error{Code::invalid_argument, "arm_limit takes 0.." +
-                                             std::to_string(options_.max_recv_wr) +
+  if (limit > max_recv_wr_)
+    return Error{Code::invalid_argument, "arm_limit takes 0.." + std::to_string(max_recv_wr_) +
                                              ", SharedReceiveQueueOptions::max_recv_wr"};
   ibv_srq_attr change{};
   change.srq_limit = limit;
   const int error = domain_->context().library().modify_srq(raw(), &change, IBV_SRQ_LIMIT);
   if (error != 0) return error_of(error, "the device did not arm the limit");
+  return {};
+}
+
+Result<SharedReceiveQueueAttributes> Srq::query() const {
+  const Context& context = domain_->context();
+  if (context.forked()) return Error{Code::permission_denied, kForked};
+  if (context.library().query_srq == nullptr)
+    return Error{Code::not_supported, "this libibverbs has no ibv_query_srq"};
+  ibv_srq_attr said{};
+  if (const int error = context.library().query_srq(raw(), &said); error != 0)
+    return error_of(error, "the device did not answer what a shared receive queue has");
+  return SharedReceiveQueueAttributes{said.max_wr, said.max_sge, said.srq_limit};
+}
+
+Result<void> Srq::resize(uint32_t max_recv_wr) {
+  const Context& context = domain_->context();
+  if (context.forked()) return Error{Code::permission_denied, kForked};
+  const DeviceAttributes& device = context.attributes();
+  if (!device.resizes_srq)
+    return Error{Code::not_supported, "device " + device.port +
+                                          " does not resize shared receive queues "
+                                          "(DeviceAttributes::resizes_srq)"};
+  if (max_recv_wr == 0 || max_recv_wr > device.max_srq_wr)
+    return Error{Code::invalid_argument, "max_recv_wr of a shared receive queue must be 1.." +
+                                             std::to_string(device.max_srq_wr)};
+  ibv_srq_attr change{};
+  change.max_wr = max_recv_wr;
+  if (const int error = context.library().modify_srq(raw(), &change, IBV_SRQ_MAX_WR); error != 0)
+    return error_of(error, "the device did not resize the shared receive queue");
+  max_recv_wr_ = max_recv_wr;
   return {};
 }
 

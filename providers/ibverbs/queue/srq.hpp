@@ -2,6 +2,8 @@
 // Shared receive queues of a device.
 #pragma once
 
+#include <atomic>
+
 #include "providers/ibverbs/context/domain.hpp"
 #include "providers/ibverbs/queue/xrc.hpp"
 
@@ -15,6 +17,8 @@ class Srq final : public verbs::Srq {
   uint32_t number() const noexcept override { return number_of(raw()); }
   PostStatus post_recv(std::span<const RecvRequest> requests) noexcept override;
   Result<void> arm_limit(uint32_t limit) override;
+  Result<SharedReceiveQueueAttributes> query() const override;
+  Result<void> resize(uint32_t max_recv_wr) override;
 
   ibv_srq* raw() const noexcept { return srq_.get(); }
   const Domain& domain() const noexcept { return *domain_; }
@@ -22,10 +26,14 @@ class Srq final : public verbs::Srq {
 
  private:
   Srq(std::shared_ptr<Domain> domain, const SharedReceiveQueueOptions& options, Owned<ibv_srq> srq)
-      : domain_(std::move(domain)), options_(options), srq_(std::move(srq)) {}
+      : domain_(std::move(domain)),
+        options_(options),
+        max_recv_wr_(options.max_recv_wr),
+        srq_(std::move(srq)) {}
 
   const std::shared_ptr<Domain> domain_;  // kept alive, as are domain and queue in `options_`
   const SharedReceiveQueueOptions options_;
+  std::atomic<uint32_t> max_recv_wr_;
   const Owned<ibv_srq> srq_;
 };
 
