@@ -66,7 +66,7 @@ class Process:
         own = ["-d", device] if device else []
         self.words = [str(word) for word in [RUN, *own, *options, "--", *words]]
         self.until = time.monotonic() + limit
-        self.log = tempfile.TemporaryFile("w+")
+        self.log = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(
             self.words, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
             env=environment(**dict(variables)), start_new_session=True)
