@@ -16,6 +16,7 @@
 
 namespace {
 
+using weft::test::SrdSwarmResult;
 using weft::test::SwarmResult;
 
 struct Options {
@@ -81,9 +82,9 @@ Options parse(int argc, char** argv) {
 struct Summary {
   uint64_t seeds = 0, failed = 0, packets = 0, hash = 0;
   weft::test::Traffic traffic;
-  SwarmResult sums;
+  SrdSwarmResult sums;
 
-  void add(const SwarmResult& r) {
+  void add(const SrdSwarmResult& r) {
     ++seeds;
     failed += !r.violation.empty();
     packets += r.packets;
@@ -95,8 +96,12 @@ struct Summary {
     traffic.connections += r.traffic.connections;
     for (size_t i = 0; i < r.faults.size(); ++i) sums.faults[i] += r.faults[i];
     for (size_t i = 0; i < r.counters.size(); ++i) sums.counters[i] += r.counters[i];
+    for (size_t i = 0; i < r.disturbances.size(); ++i) sums.disturbances[i] += r.disturbances[i];
   }
 };
+
+// In so many packets every kind of fault happens.
+constexpr uint64_t kFaultsWithin = 10'000'000;
 
 unsigned long long ull(uint64_t v) { return v; }
 
@@ -142,8 +147,8 @@ int main(int argc, char** argv) {
     if (options.seeds != 0 && summary.seeds == options.seeds) break;
     if (options.packets != 0 && summary.packets >= options.packets) break;
     note_seed(seed, which);
-    const SwarmResult r =
-        options.srd ? weft::test::run_srd_swarm(seed) : weft::test::run_swarm(seed);
+    const SrdSwarmResult r = options.srd ? weft::test::run_srd_swarm(seed)
+                                         : SrdSwarmResult{weft::test::run_swarm(seed), {}};
     summary.add(r);
     if (!r.violation.empty())
       std::printf(
@@ -163,5 +168,10 @@ int main(int argc, char** argv) {
   } else {
     print_text(summary);
   }
-  return summary.failed == 0 ? 0 : 1;
+  std::string missing;
+  if (summary.packets >= kFaultsWithin)
+    missing = options.srd ? weft::test::not_fired(summary.sums)
+                          : weft::test::not_fired(static_cast<const SwarmResult&>(summary.sums));
+  if (!missing.empty()) std::fprintf(stderr, "sim_swarm: never happened: %s\n", missing.c_str());
+  return summary.failed == 0 && missing.empty() ? 0 : 1;
 }

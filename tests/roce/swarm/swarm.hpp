@@ -4,9 +4,12 @@
 // does. Then liveness: the faults stop, and all work that was posted must complete.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "providers/port/middleware/fault_lane.hpp"
 #include "tests/roce/swarm/swarm_peer.hpp"
@@ -24,5 +27,24 @@ struct SwarmResult {
 };
 
 SwarmResult run_swarm(uint64_t seed, bool hashed = true);
+
+// The names of those that never happened in a run, "" if all did: a swarm without them finds less
+// than it says. `counts` are those of `names`; `not_drawn` are not among its faults.
+template <size_t N>
+std::string not_fired(const std::array<uint64_t, N>& counts,
+                      const std::array<std::string_view, N>& names,
+                      std::initializer_list<std::string_view> not_drawn = {}) {
+  std::string missing;
+  for (size_t i = 0; i < N; ++i)
+    if (counts[i] == 0 &&
+        std::find(not_drawn.begin(), not_drawn.end(), names[i]) == not_drawn.end())
+      missing += (missing.empty() ? "" : ", ") + std::string(names[i]);
+  return missing;
+}
+
+// Of a run of the RoCE swarm. An overflow is a shortage of the fault port, and no fault.
+inline std::string not_fired(const SwarmResult& sums) {
+  return not_fired(sums.faults, middleware::kFaultNames, {"fault_overflow"});
+}
 
 }  // namespace weft::test

@@ -103,13 +103,16 @@ void SrdSwarm::disturb() {
   if (what == 0) {
     // Long enough for streams to be renewed; and a peer with one path, which is cut all the while,
     // would be lost.
+    net_.count(Disturbance::silence);
     net_.mend();
     silent_until_ = net_.network.now() + Duration::from_ms(1'500);
   } else if (what == 8) {
+    net_.count(Disturbance::pause);
     net_.stations[i]->life().pause(Duration::from_us(int64_t{1} << random_.below(20)));
   } else if (what < 5) {
     net_.disturb(random_);
   } else if (apps_[i].lives + 1 < kLives) {
+    net_.count(what == 5 ? Disturbance::failure : Disturbance::restart);
     what == 5 ? fail(i) : restart(i);
   }
 }
@@ -247,8 +250,9 @@ std::string SrdSwarm::describe() const {
   return state;
 }
 
-SwarmResult SrdSwarm::result() {
-  SwarmResult r;
+SrdSwarmResult SrdSwarm::result() {
+  SrdSwarmResult r;
+  r.disturbances = net_.disturbances;
   r.packets = net_.network.packets();
   r.hash = net_.network.hash().value();
   r.end = net_.network.now();
@@ -262,7 +266,7 @@ SwarmResult SrdSwarm::result() {
   return r;
 }
 
-SwarmResult run_srd_swarm(uint64_t seed, bool hashed) {
+SrdSwarmResult run_srd_swarm(uint64_t seed, bool hashed) {
   SrdSwarm swarm(seed, hashed);
   std::string violation;
   try {
@@ -270,7 +274,7 @@ SwarmResult run_srd_swarm(uint64_t seed, bool hashed) {
   } catch (const Violation& v) {
     violation = v.what();
   }
-  SwarmResult result = swarm.result();
+  SrdSwarmResult result = swarm.result();
   result.violation = violation;
   return result;
 }

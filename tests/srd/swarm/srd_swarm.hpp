@@ -19,11 +19,15 @@
 
 namespace weft::test {
 
+struct SrdSwarmResult : SwarmResult {
+  std::array<uint64_t, kDisturbanceEnd> disturbances{};
+};
+
 class SrdSwarm {
  public:
   SrdSwarm(uint64_t seed, bool hashed);
   void run();  // throws Violation
-  SwarmResult result();
+  SrdSwarmResult result();
 
  private:
   static constexpr uint32_t kDepth = 8;     // requests outstanding per station
@@ -121,6 +125,15 @@ class SrdSwarm {
   Traffic traffic_;
 };
 
-SwarmResult run_srd_swarm(uint64_t seed, bool hashed = true);
+SrdSwarmResult run_srd_swarm(uint64_t seed, bool hashed = true);
+
+// Of a run of the SRD swarm: the faults that it draws (srd_swarm_net.cpp), and its disturbances.
+inline std::string not_fired(const SrdSwarmResult& sums) {
+  const std::string faults = not_fired(sums.faults, middleware::kFaultNames,
+                                       {"fault_ack_loss", "fault_pad", "fault_merge",
+                                        "fault_blackhole", "fault_ecn", "fault_overflow"});
+  const std::string disturbances = not_fired(sums.disturbances, kDisturbanceNames);
+  return faults + (faults.empty() || disturbances.empty() ? "" : ", ") + disturbances;
+}
 
 }  // namespace weft::test

@@ -136,6 +136,7 @@ void SrdSwarmNet::park_from(size_t i) {
     const Duration wait = Duration::from_us(int64_t{1} << random_.below(22));
     frames_.push_back(std::make_unique<SentFrame>(frame));
     ++parked_;
+    count(Disturbance::parked);
     network.events().schedule(network.now() + wait, *this, frames_.size() - 1);
     return random_.below(2) == 0;
   };
@@ -155,6 +156,7 @@ void SrdSwarmNet::disturb_rail(base::Random& random) {
   const size_t rail = random.below(stations[i]->rails());
   const uint32_t used = stations[i]->options().rails;
   dead[rail] = !dead[rail];
+  count(Disturbance::rail_cut);
   if (std::find(dead.begin(), dead.begin() + used, false) == dead.begin() + used)
     dead[rail] = false;
   any_dead_ = true;
@@ -167,13 +169,17 @@ void SrdSwarmNet::disturb(base::Random& random) {
   switch (random.below(3)) {
     case 0:
       // One always works.
-      if (spine != 0) leaf_->cut[spine] = !leaf_->cut[spine];
+      if (spine == 0) break;
+      leaf_->cut[spine] = !leaf_->cut[spine];
+      count(Disturbance::spine_cut);
       break;
     case 1:
       leaf_->loss_ppm[spine] = static_cast<uint32_t>(random.below(200'000));
+      count(Disturbance::spine_loss);
       break;
     default:
       leaf_->salt = static_cast<uint32_t>(random.next());
+      count(Disturbance::reroute);
   }
 }
 

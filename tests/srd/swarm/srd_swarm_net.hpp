@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <string_view>
 
 #include "tests/srd/srd_spines.hpp"
 
@@ -28,6 +29,24 @@ struct SrdSwarmConfig {
 
 SrdSwarmConfig draw_srd_swarm(uint64_t seed);
 
+// What happens to stations and routes, besides the faults of packets.
+enum class Disturbance : uint8_t {
+  silence,
+  pause,
+  failure,
+  restart,
+  spine_cut,
+  spine_loss,
+  reroute,
+  rail_cut,
+  parked,
+  end_
+};
+inline constexpr size_t kDisturbanceEnd = static_cast<size_t>(Disturbance::end_);
+inline constexpr std::array<std::string_view, kDisturbanceEnd> kDisturbanceNames = {
+    "silence",    "pause",   "failure",  "restart", "spine_cut",
+    "spine_loss", "reroute", "rail_cut", "parked"};
+
 class SrdSwarmNet final : public sim::EventHandler {
  public:
   SrdSwarmNet(const SrdSwarmConfig& config, uint64_t seed);
@@ -42,10 +61,12 @@ class SrdSwarmNet final : public sim::EventHandler {
   // No more faults.
   void calm();
   bool parked() const { return parked_ != 0; }
+  void count(Disturbance d) { ++disturbances[static_cast<size_t>(d)]; }
   void on_event(Instant now, uint64_t argument) override;
 
   sim::Network network;
   SrdStations stations;
+  std::array<uint64_t, kDisturbanceEnd> disturbances{};
 
  private:
   static constexpr uint32_t kMostRails = 3;

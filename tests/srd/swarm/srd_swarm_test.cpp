@@ -15,13 +15,15 @@ using transport::Count;
 
 void run_part(uint64_t first_seed) {
   const auto wanted = scaled(10'000'000);
-  SwarmResult sums;
+  SrdSwarmResult sums;
   uint64_t seed = first_seed;
   for (; sums.packets < wanted; ++seed) {
-    const SwarmResult r = run_srd_swarm(seed, false);
+    const SrdSwarmResult r = run_srd_swarm(seed, false);
     sums.packets += r.packets;
     sums.traffic.failures += r.traffic.failures;
     for (size_t i = 0; i < r.counters.size(); ++i) sums.counters[i] += r.counters[i];
+    for (size_t i = 0; i < r.faults.size(); ++i) sums.faults[i] += r.faults[i];
+    for (size_t i = 0; i < r.disturbances.size(); ++i) sums.disturbances[i] += r.disturbances[i];
     INFO("replay: sim_swarm --srd --first " << seed << " --seeds 1 --verbose");
     INFO(r.violation);
     CHECK(r.violation.empty());
@@ -35,6 +37,7 @@ void run_part(uint64_t first_seed) {
       static_cast<unsigned long long>(sums.traffic.failures));
   CHECK(sum(Count::tx_retransmits) > 0);
   if (test_scale() < 1) return;
+  CHECK(not_fired(sums) == "");
   // Everything that it is there for has happened.
   for (const Count c :
        {Count::rx_rnr_naks, Count::rx_resets, Count::tx_aborts, Count::tx_fills,
