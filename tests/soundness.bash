@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The commands of ./dev that search for what the tests do not: fuzz, determinism. ./dev sources this
-# file, and its functions are those of ./dev.
+# The commands of ./dev that search for what the tests do not: fuzz, determinism, mutate. ./dev
+# sources this file, and its functions are those of ./dev.
 
 # New inputs go into build/fuzz/corpus; the committed corpus is read only. With runs=N nothing is
 # left to chance and nothing found before counts, so that a change is judged for what it changes.
@@ -63,4 +63,14 @@ command_determinism() {
       die "the event hashes of ${presets[0]} (<) and $preset (>) differ"
   done
   say "$(wc -l <"build/${presets[0]}/hashes.txt") runs, equal hashes from ${presets[*]}"
+}
+
+# command_mutate ROOM [N [SEED]]: the mutation score of a room's tests.
+command_mutate() {
+  ensure_packages "${test_packages[@]}" clang
+  local names programs
+  names=$(python3 tests/mutation/mutate.py --programs "${1:-wire}") || return
+  read -ra programs <<<"$names"
+  build_preset release "${programs[@]}"
+  python3 tests/mutation/mutate.py "$@"
 }

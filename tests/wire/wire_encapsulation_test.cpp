@@ -161,6 +161,32 @@ TEST_CASE("invalid IPv4 headers are refused with their reason C-HDR-8") {
   CHECK(refuse(frame) == OuterError::bad_ip_checksum);
 }
 
+TEST_CASE("an IPv4 header is checked before the length of its packet, and that against UDP's") {
+  const auto with = [](size_t size, uint8_t version, uint8_t total, uint8_t udp_length) {
+    Bytes frame = make_frame(sample(false), Bytes(40));
+    uint8_t* const ip = frame.data() + 14;
+    ip[0] = version;
+    ip[2] = 0;
+    ip[3] = total;
+    ip[24] = 0;
+    ip[25] = udp_length;
+    ip[10] = ip[11] = 0;
+    uint32_t sum = 0;
+    for (size_t i = 0; i < 20; i += 2) sum += uint32_t{ip[i]} << 8 | ip[i + 1];
+    while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
+    ip[10] = static_cast<uint8_t>(~sum >> 8);
+    ip[11] = static_cast<uint8_t>(~sum);
+    frame.resize(14 + size);
+    return refuse(frame);
+  };
+  CHECK(with(20, 0x55, 28, 8) == OuterError::not_ip);
+  CHECK(with(20, 0x45, 28, 8) == OuterError::too_short);
+  CHECK(with(19, 0x55, 28, 8) == OuterError::too_short);
+  CHECK(with(68, 0x45, 27, 7) == OuterError::bad_length);
+  CHECK(with(68, 0x45, 20, 0) == OuterError::bad_length);
+  CHECK(with(68, 0x45, 68, 48) == OuterError::none);
+}
+
 TEST_CASE("invalid IPv6 headers are refused with their reason C-HDR-8") {
   const Bytes good = make_frame(sample(true), kTransport);
   const auto changed = [&](size_t at, uint8_t value) {

@@ -102,6 +102,83 @@ TEST_CASE("short, damaged and implausible messages are refused") {
   CHECK_FALSE(parse(emit(group_sender), m));
 }
 
+TEST_CASE("each byte of an address is where it belongs, whatever was in the message before") {
+  NeighbourMessage out = neighbour_sample(false, true);
+  out.sender = Gid::from_ipv4(10, 21, 32, 43);
+  out.target = Gid::from_ipv4(10, 54, 65, 76);
+  NeighbourMessage in = neighbour_sample(true, false, 99);
+  in.overrides = true;
+  REQUIRE(parse(emit(out), in));
+  CHECK(in.sender == out.sender);
+  CHECK(in.target == out.target);
+  CHECK(in.vlan == 0);
+  CHECK(in.overrides == NeighbourMessage{}.overrides);
+  for (const auto& [first, valid] : {std::pair{0, false}, {1, true}, {223, true}, {224, false}}) {
+    out.sender = Gid::from_ipv4(static_cast<uint8_t>(first), 2, 3, 4);
+    CHECK(parse(emit(out), in) == valid);
+  }
+}
+
+TEST_CASE("an ARP message with one wrong field is refused") {
+  const auto with = [](size_t offset, int value) {
+    std::vector<std::byte> frame = emit(neighbour_sample(false, true));
+    frame[14 + offset] = static_cast<std::byte>(value);
+    NeighbourMessage m;
+    return parse(frame, m);
+  };
+  CHECK(with(1, 1));           // nothing changed
+  CHECK_FALSE(with(1, 2));     // hardware
+  CHECK_FALSE(with(2, 0x86));  // protocol
+  CHECK_FALSE(with(4, 5));     // length of a hardware address
+  CHECK_FALSE(with(5, 16));    // of a protocol address
+  CHECK_FALSE(with(7, 0));     // operation
+  CHECK(with(7, 2));
+  CHECK_FALSE(with(7, 3));
+}
+
+TEST_CASE("a message names whom it is for, and its version") {
+  const auto target_mac = [](bool question) {
+    const auto frame = emit(neighbour_sample(false, question));
+    MacAddress mac;
+    std::memcpy(mac.data(), frame.data() + 14 + 18, mac.size());
+    return mac;
+  };
+  CHECK(target_mac(true) == MacAddress{});  // that is the question
+  CHECK(target_mac(false) == kTheirs);
+  for (const bool question : {false, true})
+    CHECK(emit(neighbour_sample(true, question))[14] == std::byte{0x60});
+}
+
+// One field at a time, with a checksum that is right: no other check refuses it.
+TEST_CASE("a neighbour solicitation with one wrong field is refused") {
+  const auto with = [](size_t offset, int value) {
+    std::vector<std::byte> frame = emit(neighbour_sample(true, true));
+    std::byte* const ip = frame.data() + 14;
+    ip[offset] = static_cast<std::byte>(value);
+    ip[42] = ip[43] = std::byte{0};
+    uint32_t sum = 32 + 58;  // of ICMPv6, RFC 4443 2.3: the length is that of the message
+    for (size_t i = 8; i < 72; i += 2)
+      sum += static_cast<uint32_t>(ip[i]) << 8 | static_cast<uint32_t>(ip[i + 1]);
+    while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
+    ip[42] = static_cast<std::byte>(~sum >> 8);
+    ip[43] = static_cast<std::byte>(~sum);
+    NeighbourMessage m;
+    return parse(frame, m);
+  };
+  CHECK(with(6, 58));          // nothing changed
+  CHECK_FALSE(with(5, 33));    // payload length
+  CHECK_FALSE(with(6, 17));    // next header
+  CHECK_FALSE(with(7, 254));   // hop limit: forwarded
+  CHECK_FALSE(with(8, 0));     // source: unspecified
+  CHECK(with(8, 1));           // any other address
+  CHECK_FALSE(with(8, 0xFF));  // source: multicast
+  CHECK_FALSE(with(40, 134));  // type
+  CHECK_FALSE(with(40, 136));  // an advertisement has the other option
+  CHECK_FALSE(with(41, 1));    // code
+  CHECK_FALSE(with(64, 2));    // option
+  CHECK_FALSE(with(65, 2));    // length of the option
+}
+
 TEST_CASE("random bytes are not parsed as neighbour messages") {
   CHECK(rc::check("parse_neighbour", [](std::vector<uint8_t> bytes) {
     std::vector<std::byte> frame(bytes.size());

@@ -136,6 +136,45 @@ TEST_CASE("incomplete files and other formats are reported") {
   CHECK(PcapWriter::create("/nowhere/x.pcap").error().code == Code::not_found);
 }
 
+TEST_CASE("pieces of a frame may be empty or of one byte, and its end may be left out") {
+  TemporaryFile file;
+  {
+    auto writer = PcapWriter::create(file.path);
+    REQUIRE(writer);
+    const std::vector<std::byte> one = filled(1, 7), none, more = filled(20, 9);
+    const std::span<const std::byte> pieces[] = {one, none, more, one};
+    REQUIRE(writer->write(0, pieces));
+    REQUIRE(writer->write(0, pieces, 21));
+  }
+  auto reader = PcapReader::open(file.path);
+  REQUIRE(reader);
+  PcapReader::Record record;
+  for (const size_t kept : {22u, 1u}) {
+    REQUIRE(reader->next(record));
+    REQUIRE(record.bytes.size() == kept);
+    CHECK(record.original_length == 22);
+    CHECK(record.bytes.front() == std::byte{7});
+    CHECK(record.bytes.back() == std::byte{7});
+  }
+  CHECK_FALSE(reader->next(record));
+}
+
+TEST_CASE("the file header is that of the pcap format") {
+  TemporaryFile file;
+  REQUIRE(PcapWriter::create(file.path));
+  std::ifstream in(file.path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  REQUIRE(bytes.size() == 24);
+  uint32_t words[6];
+  std::memcpy(words, bytes.data(), sizeof words);
+  CHECK(words[0] == 0xA1B23C4D);  // nanoseconds
+  CHECK(words[1] == (2 | 4 << 16));
+  CHECK(words[2] == 0);  // time zone
+  CHECK(words[3] == 0);  // accuracy
+  CHECK(words[4] == kMaxCapture);
+  CHECK(words[5] == 1);  // Ethernet
+}
+
 TEST_CASE("a full disk is an error when the file is created") {
   if (!std::filesystem::exists("/dev/full")) return;
   auto writer = PcapWriter::create("/dev/full");
