@@ -221,6 +221,40 @@ TEST_CASE("a receive without data is withdrawn as if it had not been called") {
   }
 }
 
+// Rank 1 counts on the rest of what it gets a part of.
+TEST_CASE("an exchange of which a part is sent is not canceled, and ends well") {
+  for (const std::string& device : {shm_device("roce"), std::string("srd+udp:lo")}) {
+    INFO(device);
+    std::atomic<bool> received{false}, tried{false};
+    check_ranks(2, {.device = device}, [&](Communicator& group) -> std::string {
+      if (const std::string wrong = sum_is_right(group, 10); !wrong.empty()) return wrong;
+      int32_t mine = 10 + static_cast<int32_t>(group.rank()), theirs = 0;
+      if (group.rank() == 1) {
+        const Result<void> came = group.receive(&theirs, sizeof theirs, 0).wait();
+        received = true;
+        while (!tried) usleep(1000);
+        if (!came) return came.error().message;
+        if (Result<void> done = group.send(&mine, sizeof mine, 0).wait(); !done)
+          return done.error().message;
+        return theirs == 10 ? sum_is_right(group, 10) : "wrong data";
+      }
+      const Transfer both{.peer = 1,
+                          .send = &mine,
+                          .send_bytes = sizeof mine,
+                          .receive = &theirs,
+                          .receive_bytes = sizeof theirs};
+      Operation exchange = group.exchange({&both, 1});
+      while (!received) (void)exchange.test();
+      const Result<void> refused = exchange.cancel("enough");
+      const bool done = exchange.done();
+      tried = true;
+      if (refused || refused.error().code != Code::bad_state || done) return "it was canceled";
+      if (Result<void> ended = exchange.wait(); !ended) return ended.error().message;
+      return theirs == 11 ? sum_is_right(group, 10) : "wrong data";
+    });
+  }
+}
+
 TEST_CASE("callbacks run in the order in which calls end, and may issue calls") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     std::string order;
