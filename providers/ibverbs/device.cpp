@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "lib/base/interface.hpp"
 #include "providers/ibverbs/queue/translate.hpp"
 
 namespace weft::ibverbs {
@@ -279,8 +280,11 @@ Result<UsablePort> inspect_port(const Library& library, ibv_context& context,
   usable.attributes.has_xrc = (device.device_cap_flags & IBV_DEVICE_XRC) != 0;
   if (!selection.srd) usable.attributes.max_inline = most_inline(library, context);
   usable.attributes.interface_index = interface_of_entry(context, number, gid->index);
+  if (usable.attributes.interface_index == 0)
+    usable.attributes.interface_index = base::interface_for(gid->gid);
   usable.attributes.has_dmabuf = has_dmabuf(library, context);
-  usable.attributes.has_iova = library.reg_mr_iova2 != nullptr;
+  // siw takes the call and ignores the address.
+  usable.attributes.has_iova = library.reg_mr_iova2 != nullptr && !is_iwarp(context);
   usable.attributes.has_null_region = has_null_region(library, context);
   usable.attributes.has_on_demand = has_on_demand(context);
   return usable;

@@ -67,10 +67,11 @@ Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_
   if (context_.srd() != nullptr) access = usable_rights(access, context_.attributes());
   const Library& library = context_.library();
   const bool moved = iova != reinterpret_cast<uintptr_t>(base);
-  if (moved && library.reg_mr_iova2 == nullptr)
-    return Error{Code::not_supported,
-                 "this libibverbs registers memory under its own address only: zero_based and "
-                 "register_memory_iova() need rdma-core 28"};
+  if (moved && !context_.attributes().has_iova)
+    return Error{Code::not_supported, "device " + context_.attributes().port +
+                                          " registers memory under its own address only: "
+                                          "zero_based and register_memory_iova() need "
+                                          "DeviceAttributes::has_iova (rdma-core 28, no iWARP)"};
   const unsigned rights = to_verbs(access) & ~unsigned{IBV_ACCESS_ZERO_BASED};  // said by iova
   Owned<ibv_mr> region = own(moved ? library.reg_mr_iova2(raw(), base, size, iova, rights)
                                    : library.reg_mr(raw(), base, size, static_cast<int>(rights)),

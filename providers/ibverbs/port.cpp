@@ -91,6 +91,8 @@ Result<PortAttributes> Context::query_port() const {
 
 Result<std::vector<GidTableEntry>> Context::query_gid_table() const {
   if (forked()) return Error{Code::permission_denied, kForked};
+  // iWARP has IP addresses in place of GIDs.
+  if (attributes_.only_by_cm) return verbs::Context::query_gid_table();
   ibv_port_attr said{};
   if (const int error =
           library_.query_port(raw(), choice_.port, reinterpret_cast<_compat_ibv_port_attr*>(&said));

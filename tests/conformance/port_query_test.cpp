@@ -107,8 +107,9 @@ void limits_of_objects(Wire wire) {
   const Side side(device_string(wire));
   const DeviceAttributes& a = side.device.attributes();
   for (const uint64_t limit : {uint64_t{a.max_qp}, uint64_t{a.max_cq}, uint64_t{a.max_pd},
-                               uint64_t{a.max_mr}, uint64_t{a.max_ah}, a.max_mr_size})
+                               uint64_t{a.max_mr}, a.max_mr_size})
     CHECK(limit > 0);
+  CHECK((a.max_ah > 0 || !a.has_ud));
   CHECK((a.max_srq > 0) == (side.pd.shared_receive_queue({.engine = side.engine}).ok()));
 }
 WEFT_ON_EACH_PORT_AND_SRD(limits_of_objects, "a device says how many objects it has")

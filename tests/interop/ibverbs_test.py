@@ -20,7 +20,7 @@ BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "b
 DEVICE = "ibverbs:rxe0"
 TAGGED = ("ops", "states", "cq", "errors", "memory", "window", "srq", "unreliable", "multicast",
           "progress", "api_cm", "threads", "processes", "big", "allocation", "dmabuf",
-          "full_queues", "ibverbs_device")
+          "full_queues", "ibverbs_device", "regions", "port_query")
 
 
 # What a script of a guest waits with until a server listens, and fails where none does: on a TCP

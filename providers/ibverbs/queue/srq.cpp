@@ -64,6 +64,7 @@ Result<void> Srq::arm_limit(uint32_t limit) {
   change.srq_limit = limit;
   const int error = domain_->context().library().modify_srq(raw(), &change, IBV_SRQ_LIMIT);
   if (error != 0) return error_of(error, "the device did not arm the limit");
+  limit_ = limit;
   return {};
 }
 
@@ -73,7 +74,10 @@ Result<SharedReceiveQueueAttributes> Srq::query() const {
   if (context.library().query_srq == nullptr)
     return Error{Code::not_supported, "this libibverbs has no ibv_query_srq"};
   ibv_srq_attr said{};
-  if (const int error = context.library().query_srq(raw(), &said); error != 0)
+  const int error = context.library().query_srq(raw(), &said);
+  if (error == EOPNOTSUPP)  // siw
+    return SharedReceiveQueueAttributes{max_recv_wr_, std::max(1u, options_.max_recv_sge), limit_};
+  if (error != 0)
     return error_of(error, "the device did not answer what a shared receive queue has");
   return SharedReceiveQueueAttributes{said.max_wr, said.max_sge, said.srq_limit};
 }

@@ -34,6 +34,7 @@ class Srq final : public verbs::Srq {
   const std::shared_ptr<Domain> domain_;  // kept alive, as are domain and queue in `options_`
   const SharedReceiveQueueOptions options_;
   std::atomic<uint32_t> max_recv_wr_;
+  std::atomic<uint32_t> limit_{0};  // of the last arm_limit()
   const Owned<ibv_srq> srq_;
 };
 
