@@ -25,6 +25,15 @@ check_manual() {
   done
 }
 
+# weft-run finds the drop-in libraries where they are installed.
+check_drop_in() {
+  local preload folder=$library/weft/drop-in
+  test -e "$folder/libibverbs.so.1" || return 0 # built without libibverbs-dev
+  preload=$("$stage/usr/bin/weft-run" -d roce+udp:lo sh -c "echo \$LD_PRELOAD" 2>&1)
+  test "$preload" = "$folder/libweft-paths.so:$folder/libibverbs.so.1:$folder/librdmacm.so.1"
+  test ! -e "$library/libibverbs.so.1" # in the linker's path it would be every program's
+}
+
 check_soname() {
   readelf -d "$library/libweft.so" | grep -q 'SONAME.*\[libweft\.so\.0\]'
   test -L "$library/libweft.so.0"
@@ -68,8 +77,8 @@ by_pkg_config() {
   "$work/by_pkg_config_static"
 }
 
-for step in install_stage check_manual check_soname check_exports check_no_paths by_find_package \
-  by_pkg_config; do
+for step in install_stage check_manual check_drop_in check_soname check_exports check_no_paths \
+  by_find_package by_pkg_config; do
   echo "== $step"
   $step
 done

@@ -103,17 +103,18 @@ int write_firmware(const Place& place, Text& text) noexcept {
   return 0;
 }
 
+// A PCI identifier has 16 bits, an IEEE one 24.
 int write_vendor(const Place& place, Text& text) noexcept {
   ibv_device_attr attributes;
   if (!OpenDevice(place.device).query(attributes)) return ENODATA;
-  text.print("0x%04x\n", attributes.vendor_id);
+  text.print("0x%04x\n", attributes.vendor_id & 0xFFFF);
   return 0;
 }
 
 int write_part(const Place& place, Text& text) noexcept {
   ibv_device_attr attributes;
   if (!OpenDevice(place.device).query(attributes)) return ENODATA;
-  text.print("0x%04x\n", attributes.vendor_part_id);
+  text.print("0x%04x\n", attributes.vendor_part_id & 0xFFFF);
   return 0;
 }
 
