@@ -57,7 +57,8 @@ wire::RcOpcode response_opcode(bool first, bool last) noexcept {
 // Sends one READ response packet. False: the key or the memory is no longer valid.
 bool emit_read_response(EngineState& engine, QueuePair& qp, Resource& r, FrameBuilder& out,
                         Instant now) noexcept {
-  WEFT_DCHECK(r.kind == Resource::Kind::read && r.reply_sent <= r.reply_length);
+  WEFT_DCHECK(r.kind != Resource::Kind::atomic && r.reply_sent <= r.reply_length);
+  WEFT_DCHECK(r.kind == Resource::Kind::read || r.reply_length == 0);  // else of an effect
   const uint32_t length = std::min(r.reply_length - r.reply_sent, qp.mtu());
   const bool first = r.reply_sent == 0, last = r.reply_sent + length == r.reply_length;
   const uint8_t opcode = wire::in_class(qp.service, response_opcode(first, last));

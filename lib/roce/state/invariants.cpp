@@ -137,6 +137,9 @@ void check_responder(const QueuePair& qp, const EarlyPackets& early) noexcept {
   WEFT_DCHECK(res.gap.nak_at.is_never() || !res.gap.since.is_never());
   WEFT_DCHECK(res.gap.nak_at.is_never() || qp.state == QpState::err ||
               (qp.timer.armed() && qp.timer.deadline <= res.gap.nak_at));
+  WEFT_DCHECK(!res.duplicate_ack_owed || !qp.can_respond() ||
+              (qp.timer.armed() && qp.timer.deadline <= res.next_duplicate_ack_at));
+  WEFT_DCHECK(res.early_window >= kEarlyWindow && res.early_window <= kMostEarlyWindow);
   early.check(res.gap.early, res.expected, res.early_window);
 }
 
