@@ -37,11 +37,11 @@ struct DeviceEntry {
   // All below: under `lock`. The device is open while there is a context; all share it.
   std::mutex lock;
   std::optional<Device> open_device;
-  int users = 0;                             // contexts that are not freed
-  std::vector<Context*> contexts;            // those that are not closed
-  std::unordered_map<uint32_t, Qp*> qps;     // by queue pair number
-  std::unordered_map<uint32_t, Srq*> srqs;   // by SharedReceiveQueue::number()
-  std::unordered_map<const void*, Cq*> cqs;  // by CompletionQueue::impl()
+  int users = 0;                            // contexts that are not freed
+  std::vector<Context*> contexts;           // those that are not closed
+  std::unordered_map<uint32_t, Qp*> qps;    // by queue pair number
+  std::unordered_map<uint32_t, Srq*> srqs;  // by SharedReceiveQueue::number()
+  std::unordered_map<uint32_t, Cq*> cqs;    // by CompletionQueue::number()
 };
 
 // Counts what must be destroyed before an object can be (EBUSY).
@@ -85,8 +85,16 @@ struct Pd {
 struct Mr {
   ibv_mr mr;
   MemoryRegion region;
-  unsigned access = 0;  // of ibv_reg_mr
-  uint64_t iova = 0;    // the address by which requests name its first byte
+  bool is_changeable = false;   // by ibv_rereg_mr
+  struct Dm* memory = nullptr;  // of ibv_reg_dm_mr
+};
+
+// Memory of the device: of this process, reached by functions and regions only.
+struct Dm {
+  ibv_dm dm;
+  std::byte* bytes;
+  size_t size;
+  Users users{0};  // regions
 };
 
 struct Mw {
@@ -121,7 +129,6 @@ struct Srq {
   ibv_srq srq;
   SharedReceiveQueue queue;
   Context* context;
-  ibv_srq_attr attributes{};
   ibv_srq_type type = IBV_SRQT_BASIC;
   Xrcd* xrcd = nullptr;
   Cq* cq = nullptr;
@@ -148,6 +155,7 @@ struct Qp {
 inline Pd& of(ibv_pd* pd) { return *reinterpret_cast<Pd*>(pd); }
 inline Td& of(ibv_td* td) { return *reinterpret_cast<Td*>(td); }
 inline Mr& of(ibv_mr* mr) { return *reinterpret_cast<Mr*>(mr); }
+inline Dm& of(ibv_dm* dm) { return *reinterpret_cast<Dm*>(dm); }
 inline Mw& of(ibv_mw* mw) { return *reinterpret_cast<Mw*>(mw); }
 inline Xrcd& of(ibv_xrcd* xrcd) { return *reinterpret_cast<Xrcd*>(xrcd); }
 inline Ah& of(ibv_ah* ah) { return *reinterpret_cast<Ah*>(ah); }

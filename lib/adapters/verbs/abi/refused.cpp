@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What no device of weft can do: objects of other processes, memory on the device, flow steering,
-// work queues, counters. All say EOPNOTSUPP. So do calls of rdma-core 56 to 65 that are newer than
+// What no device of weft can do: objects of other processes, flow steering, work queues,
+// counters. All say EOPNOTSUPP. So do calls of rdma-core 56 to 65 that are newer than
 // our headers.
 #include "lib/adapters/verbs/context.hpp"
 #include "lib/adapters/verbs/references.hpp"
@@ -8,7 +8,7 @@
 namespace weft::drop_in {
 namespace {
 
-constexpr const char* kNoDeviceMemory = "the device has no memory of its own";
+constexpr const char* kNoBuffers = "the device has no buffers of its own";
 constexpr const char* kNoSteering = "there is no flow steering";
 constexpr const char* kNoCounters = "there are no counters of flows";
 constexpr const char* kNoWorkQueues = "there are no work queues without a queue pair";
@@ -71,22 +71,11 @@ void set_queue_operations(verbs_context& verbs) noexcept {
   };
 }
 
-void set_device_memory_operations(verbs_context& verbs) noexcept {
-  verbs.alloc_dm = [](ibv_context*, ibv_alloc_dm_attr*) {
-    return null_not_supported<ibv_dm>("ibv_alloc_dm", kNoDeviceMemory);
-  };
-  verbs.free_dm = [](ibv_dm*) { return not_supported("ibv_free_dm", kNoDeviceMemory); };
-  verbs.reg_dm_mr = [](ibv_pd*, ibv_dm*, uint64_t, size_t, unsigned) {
-    return null_not_supported<ibv_mr>("ibv_reg_dm_mr", kNoDeviceMemory);
-  };
-}
-
 }  // namespace
 
 void set_refused_operations(verbs_context& verbs) noexcept {
   set_flow_operations(verbs);
   set_queue_operations(verbs);
-  set_device_memory_operations(verbs);
 }
 
 }  // namespace weft::drop_in
@@ -105,9 +94,9 @@ ibv_mr* ibv_import_mr(ibv_pd*, uint32_t) {
 }
 void ibv_unimport_mr(ibv_mr*) { not_supported("ibv_unimport_mr", kNotShared); }
 ibv_dm* ibv_import_dm(ibv_context*, uint32_t) {
-  return null_not_supported<ibv_dm>("ibv_import_dm", kNoDeviceMemory);
+  return null_not_supported<ibv_dm>("ibv_import_dm", kNotShared);
 }
-void ibv_unimport_dm(ibv_dm*) { not_supported("ibv_unimport_dm", kNoDeviceMemory); }
+void ibv_unimport_dm(ibv_dm*) { not_supported("ibv_unimport_dm", kNotShared); }
 
 // Enhanced connection establishment is an agreement between devices of one vendor.
 int ibv_set_ece(ibv_qp*, ibv_ece*) { return not_supported("ibv_set_ece", "there is no ECE"); }
@@ -130,12 +119,12 @@ extern "C" {
 WEFT_REFUSED_POINTER(ibv_alloc_dmah, "there are no DMA handles")
 WEFT_REFUSED_INT(ibv_dealloc_dmah, "there are no DMA handles")
 WEFT_REFUSED_POINTER(ibv_reg_mr_ex, "use ibv_reg_mr")
-WEFT_REFUSED_FD(ibv_dm_export_dmabuf_fd, kNoDeviceMemory)
+WEFT_REFUSED_FD(ibv_dm_export_dmabuf_fd, kNoBuffers)
 WEFT_REFUSED_INT(ibv_query_port_speed, "use ibv_query_port")
-WEFT_REFUSED_POINTER(ibv_alloc_buf, kNoDeviceMemory)
-WEFT_REFUSED_INT(ibv_free_buf, kNoDeviceMemory)
-WEFT_REFUSED_POINTER(ibv_reg_buf_mr, kNoDeviceMemory)
-WEFT_REFUSED_FD(ibv_export_buf_dmabuf_fd, kNoDeviceMemory)
+WEFT_REFUSED_POINTER(ibv_alloc_buf, kNoBuffers)
+WEFT_REFUSED_INT(ibv_free_buf, kNoBuffers)
+WEFT_REFUSED_POINTER(ibv_reg_buf_mr, kNoBuffers)
+WEFT_REFUSED_FD(ibv_export_buf_dmabuf_fd, kNoBuffers)
 WEFT_REFUSED_POINTER(ibv_create_comp_cntr, "there are no completion counters")
 WEFT_REFUSED_INT(ibv_destroy_comp_cntr, "there are no completion counters")
 }

@@ -2,10 +2,6 @@
 // The list of devices: see device_list.hpp.
 #include "lib/adapters/verbs/device/device_list.hpp"
 
-#include <net/if.h>
-#include <unistd.h>
-
-#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -51,21 +47,6 @@ std::vector<std::string> device_strings() {
   return strings;
 }
 
-// The same in each process of a host: FNV-1a over the host and the string. The first octets are
-// those of a locally administered EUI-64.
-uint64_t node_guid(const std::string& spec) {
-  std::string text;
-  std::ifstream machine("/etc/machine-id");
-  std::getline(machine, text);
-  char host[256] = {};
-  if (::gethostname(host, sizeof host - 1) == 0) text += host;
-  text += '\n' + spec;
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3;
-  const uint64_t guid = (hash & 0x00FFFFFFFFFFFFFF) | 0x0200000000000000;
-  return __builtin_bswap64(guid);
-}
-
 std::unique_ptr<DeviceEntry> entry_of(const std::string& spec, int index) {
   auto entry = std::make_unique<DeviceEntry>();
   ibv_device& device = entry->device;
@@ -77,7 +58,9 @@ std::unique_ptr<DeviceEntry> entry_of(const std::string& spec, int index) {
                 index);
   std::snprintf(device.ibdev_path, sizeof device.ibdev_path, "/sys/class/infiniband/weft%d", index);
   entry->spec = spec;
-  entry->guid = node_guid(spec);
+  // A device of the provider `ibverbs` says its own only when it is open.
+  const auto guid = node_guid(spec);
+  entry->guid = guid ? __builtin_bswap64(*guid) : 0;
   entry->index = index;
   return entry;
 }
@@ -95,15 +78,6 @@ const std::vector<std::unique_ptr<DeviceEntry>>& devices() {
     return list;
   }();
   return entries;
-}
-
-std::string interface_of(const std::string& spec) {
-  const std::string head = spec.substr(0, spec.find(','));
-  const size_t plus = head.find('+');
-  const size_t colon = head.find(':');
-  if (colon == std::string::npos || plus == std::string::npos) return "";
-  const std::string where = head.substr(colon + 1);
-  return if_nametoindex(where.c_str()) != 0 ? where : "";
 }
 
 }  // namespace weft::drop_in

@@ -14,7 +14,4 @@ namespace weft::drop_in {
 // Made at the first call, and the same until the process ends. Throws std::bad_alloc.
 const std::vector<std::unique_ptr<DeviceEntry>>& devices();
 
-// The interface that a device string names ("roce+udp:eth0": eth0), or "".
-std::string interface_of(const std::string& spec);
-
 }  // namespace weft::drop_in

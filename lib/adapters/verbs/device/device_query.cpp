@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "lib/adapters/verbs/context.hpp"
+#include "lib/adapters/verbs/memory/memory.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -15,7 +16,6 @@ namespace {
 
 constexpr uint32_t kHcaCoreClockKhz = 1'000'000;  // timestamps are nanoseconds
 constexpr uint32_t kVendorId = 0xFFFFFF;          // no OUI: a device in software, as rxe
-constexpr int kMaxObjects = 1 << 20;              // only memory limits the number of objects
 
 // IBV_DEVICE_FLUSH_GLOBAL, _FLUSH_PERSISTENT and _ATOMIC_WRITE of newer headers.
 constexpr uint64_t kFlushAndAtomicWrite = 7ULL << 38;
@@ -28,8 +28,8 @@ unsigned capability_flags(const DeviceAttributes& has) noexcept {
   unsigned flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
                    IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_RC_RNR_NAK_GEN |
                    IBV_DEVICE_N_NOTIFY_CQ;
-  if (has.qp_type == QpType::rc && !has.only_by_cm)
-    flags |= IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_BAD_QKEY_CNTR;
+  if (has.max_mw != 0) flags |= IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+  if (has.resizes_srq) flags |= IBV_DEVICE_SRQ_RESIZE;
   if (has.invalidates_regions) flags |= IBV_DEVICE_MEM_MGT_EXTENSIONS;
   if (has.has_xrc) flags |= IBV_DEVICE_XRC;
   return flags;
@@ -40,15 +40,21 @@ void fill(const Context& context, ibv_device_attr& attr) noexcept {
   attr = {};
   std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "0.1.0");
   attr.node_guid = attr.sys_image_guid = context.entry->guid;
-  attr.max_mr_size = UINT64_MAX;
+  attr.max_mr_size = has.max_mr_size;
   attr.page_size_cap = ~static_cast<uint64_t>(::sysconf(_SC_PAGESIZE) - 1);
   attr.vendor_id = kVendorId;
   attr.max_qp = clamped(has.max_qp);
   attr.max_qp_wr = clamped(has.max_qp_wr);
   attr.device_cap_flags = capability_flags(has);
   attr.max_sge = attr.max_sge_rd = clamped(has.max_sge);
-  attr.max_cq = attr.max_mr = attr.max_pd = attr.max_ah = attr.max_srq = kMaxObjects;
-  attr.max_mw = (attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW) != 0 ? kMaxObjects : 0;
+  attr.max_cq = clamped(has.max_cq);
+  attr.max_mr = clamped(has.max_mr);
+  attr.max_pd = clamped(has.max_pd);
+  attr.max_ah = clamped(has.max_ah);
+  attr.max_mw = clamped(has.max_mw);
+  attr.max_srq = clamped(has.max_srq);
+  attr.max_srq_wr = clamped(has.max_srq_wr);
+  attr.max_srq_sge = clamped(has.max_srq_sge);
   attr.max_cqe = clamped(has.max_cqe);
   attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = clamped(has.max_rd_atomic);
   attr.max_res_rd_atom = clamped(static_cast<uint64_t>(has.max_rd_atomic) * has.max_qp);
@@ -56,21 +62,18 @@ void fill(const Context& context, ibv_device_attr& attr) noexcept {
   attr.max_mcast_grp = has.has_ud ? 1024 : 0;
   attr.max_mcast_qp_attach = has.has_ud ? clamped(has.max_qp) : 0;
   attr.max_total_mcast_qp_attach = attr.max_mcast_qp_attach;
-  attr.max_srq_wr = clamped(has.max_qp_wr);
-  attr.max_srq_sge = clamped(has.max_sge);
   attr.max_pkeys = 1;
   attr.phys_port_cnt = 1;
 }
 
-// Demand paging costs nothing here: no page is ever pinned.
 void fill_odp(const Context& context, ibv_device_attr_ex& attr) noexcept {
   const DeviceAttributes& has = context.device.attributes();
-  if (has.pins_memory) return;
+  if (!has.has_on_demand) return;
   constexpr uint32_t kRequester = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE;
   constexpr uint32_t kReceiver = IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
   constexpr uint32_t kReliable =
       kRequester | kReceiver | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
-  attr.odp_caps.general_caps = IBV_ODP_SUPPORT;
+  attr.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
   attr.odp_caps.per_transport_caps.rc_odp_caps = kReliable;
   if (has.has_uc) attr.odp_caps.per_transport_caps.uc_odp_caps = kRequester | kReceiver;
   if (has.has_ud) attr.odp_caps.per_transport_caps.ud_odp_caps = IBV_ODP_SUPPORT_SEND | kReceiver;
@@ -93,6 +96,7 @@ int query_device_ex(ibv_context* verbs, const ibv_query_device_ex_input* input,
   all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
   if (context.device.attributes().has_flush) all.device_cap_flags_ex |= kFlushAndAtomicWrite;
   all.cq_mod_caps = {.max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX};
+  all.max_dm_size = kMaxDeviceMemory;
   all.phys_port_cnt_ex = 1;
   // The structure may be longer than ours: those of newer headers have more members.
   std::memset(attr, 0, size);

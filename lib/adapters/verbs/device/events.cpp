@@ -69,8 +69,12 @@ void sort_event(DeviceEntry& entry, const AsyncEvent& from) {
       event.element.srq = &found->second->srq;
       return queue_event(*found->second->context, event);
     }
-    case EventType::cq_error:
-      return;
+    case EventType::cq_error: {
+      const auto found = entry.cqs.find(from.completion_queue);
+      if (found == entry.cqs.end()) return;
+      event.element.cq = cq_of(*found->second);
+      return queue_event(*found->second->context, event);
+    }
     default:
       for (Context* context : entry.contexts) queue_event(*context, event);
   }

@@ -2,13 +2,11 @@
 // The port of a device (there is one, number 1): its state, its GID table and its P_Key table.
 #include "lib/adapters/verbs/device/port.hpp"
 
-#include <net/if.h>
-
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "lib/adapters/verbs/context.hpp"
-#include "lib/adapters/verbs/device/device_list.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 #undef ibv_query_port
@@ -17,22 +15,51 @@ namespace weft::drop_in {
 namespace {
 
 constexpr uint8_t kPhysicalLinkUp = 5;  // IBTA PortPhysicalState
+constexpr uint8_t kPhysicalDisabled = 3;
 constexpr uint16_t kDefaultPkey = 0xFFFF;
 
-ibv_port_attr attributes_of(const Context& context) noexcept {
-  const DeviceAttributes& has = context.device.attributes();
+// The codes of IBTA table 155 for the speed of a lane in Mb/s, and for the number of lanes.
+uint8_t speed_code(uint32_t mbps) noexcept {
+  struct Row {
+    uint32_t mbps;
+    uint8_t code;
+  };
+  constexpr Row kSpeeds[] = {{100'000, 128}, {50'000, 64}, {25'000, 32}, {14'000, 16},
+                             {10'000, 8},    {5'000, 2},   {0, 1}};
+  for (const Row& row : kSpeeds)
+    if (mbps >= row.mbps) return row.code;
+  return 1;
+}
+uint8_t width_code(uint32_t lanes) noexcept {
+  switch (lanes) {
+    case 2:
+      return 16;
+    case 4:
+      return 2;
+    case 8:
+      return 4;
+    case 12:
+      return 8;
+    default:
+      return 1;
+  }
+}
+
+Result<ibv_port_attr> attributes_of(const Context& context) {
+  const auto has = context.device.query_port();
+  if (!has) return has.error();
   ibv_port_attr port{};
-  port.state = IBV_PORT_ACTIVE;
-  port.max_mtu = mtu_of(has.max_mtu);
-  port.active_mtu = mtu_of(has.active_mtu);
+  port.state = static_cast<ibv_port_state>(has->state);
+  port.max_mtu = mtu_of(has->max_mtu);
+  port.active_mtu = mtu_of(has->active_mtu);
   port.gid_tbl_len = static_cast<int>(kGidTableLength);
   port.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
-  port.max_msg_sz = static_cast<uint32_t>(std::min<uint64_t>(has.max_message, 1U << 31));
+  port.max_msg_sz = static_cast<uint32_t>(std::min<uint64_t>(has->max_message, 1U << 31));
   port.pkey_tbl_len = 1;
   port.max_vl_num = 1;
-  port.active_width = 2;   // 4x
-  port.active_speed = 32;  // EDR, 25 Gb/s a lane
-  port.phys_state = kPhysicalLinkUp;
+  port.active_width = width_code(has->width);
+  port.active_speed = speed_code(has->speed_mbps / std::max(1U, has->width));
+  port.phys_state = has->state == PortState::active ? kPhysicalLinkUp : kPhysicalDisabled;
   port.link_layer = IBV_LINK_LAYER_ETHERNET;
   return port;
 }
@@ -42,29 +69,45 @@ int check_port(const char* call, uint32_t port) noexcept {
 }
 
 int query_port(ibv_context* verbs, uint8_t port, ibv_port_attr* attr, size_t size) noexcept {
-  if (const int error = check_port("ibv_query_port", port)) return error;
-  const ibv_port_attr all = attributes_of(context_of(verbs));
-  std::memset(attr, 0, size);
-  std::memcpy(attr, &all, std::min(size, sizeof all));
-  return 0;
+  constexpr const char* kCall = "ibv_query_port";
+  if (const int error = check_port(kCall, port)) return error;
+  return without_exceptions(kCall, [&] {
+    const auto all = attributes_of(context_of(verbs));
+    if (!all) return refuse(kCall, all.error());
+    std::memset(attr, 0, size);
+    std::memcpy(attr, &*all, std::min(size, sizeof *all));
+    return 0;
+  });
 }
 
 bool is_set(const ibv_gid& gid) noexcept {
   return gid.global.subnet_prefix != 0 || gid.global.interface_id != 0;
 }
 
-// The entry of the table; an unused one has the GID 0.
-ibv_gid_entry gid_entry(const Context& context, uint32_t index) noexcept {
-  ibv_gid_entry entry{.gid = {},
-                      .gid_index = index,
-                      .port_num = 1,
-                      .gid_type = IBV_GID_TYPE_ROCE_V2,
-                      .ndev_ifindex = 0};
-  if (index != 0) return entry;
-  const Gid& gid = context.device.attributes().gid;
-  std::memcpy(entry.gid.raw, gid.bytes.data(), gid.bytes.size());
-  entry.ndev_ifindex = if_nametoindex(interface_of(context.entry->spec).c_str());
-  return entry;
+// An unused entry has the GID 0.
+using GidTable = std::array<ibv_gid_entry, kGidTableLength>;
+GidTable gid_table(const Context& context) noexcept {
+  GidTable table{};
+  for (uint32_t i = 0; i < kGidTableLength; ++i)
+    table[i] = {.gid = {},
+                .gid_index = i,
+                .port_num = 1,
+                .gid_type = IBV_GID_TYPE_ROCE_V2,
+                .ndev_ifindex = 0};
+  try {
+    const auto entries = context.device.query_gid_table();
+    if (!entries) return table;
+    for (const GidTableEntry& from : *entries) {
+      if (from.index >= kGidTableLength) continue;
+      ibv_gid_entry& to = table[from.index];
+      std::memcpy(to.gid.raw, from.gid.bytes.data(), from.gid.bytes.size());
+      to.gid_type = static_cast<uint32_t>(from.type);
+      to.ndev_ifindex = from.interface_index;
+    }
+  } catch (const std::bad_alloc&) {
+    refuse(ENOMEM, "the GID table", "out of memory");
+  }
+  return table;
 }
 
 }  // namespace
@@ -77,17 +120,14 @@ ibv_mtu mtu_of(uint32_t bytes) noexcept {
   return IBV_MTU_256;
 }
 
-bool find_gid(const Context& context, uint32_t index, ibv_gid& gid) noexcept {
-  if (index >= kGidTableLength) return false;
-  gid = gid_entry(context, index).gid;
-  return is_set(gid);
+bool has_gid(const Context& context, uint32_t index) noexcept {
+  if (index == 0) return true;  // the device's own address
+  return index < kGidTableLength && is_set(gid_table(context)[index].gid);
 }
 
-int find_gid_index(const Context& context, const ibv_gid& gid) noexcept {
-  ibv_gid entry;
-  for (uint32_t i = 0; i < kGidTableLength; ++i)
-    if (find_gid(context, i, entry) && std::memcmp(&entry, &gid, sizeof gid) == 0)
-      return static_cast<int>(i);
+int find_gid(const Context& context, const ibv_gid& gid) noexcept {
+  for (const ibv_gid_entry& entry : gid_table(context))
+    if (std::memcmp(&entry.gid, &gid, sizeof gid) == 0) return static_cast<int>(entry.gid_index);
   return -1;
 }
 
@@ -110,7 +150,7 @@ int ibv_query_gid(ibv_context* verbs, uint8_t port, int index, ibv_gid* gid) {
     refuse(EINVAL, kCall, "index %d: the table has %u entries", index, kGidTableLength);
     return -1;
   }
-  *gid = gid_entry(context_of(verbs), static_cast<uint32_t>(index)).gid;
+  *gid = gid_table(context_of(verbs))[static_cast<uint32_t>(index)].gid;
   return 0;
 }
 
@@ -121,7 +161,7 @@ int _ibv_query_gid_ex(ibv_context* verbs, uint32_t port, uint32_t index, ibv_gid
   if (const int error = check_port(kCall, port)) return error;
   if (index >= kGidTableLength)
     return refuse(EINVAL, kCall, "index %u: the table has %u entries", index, kGidTableLength);
-  const ibv_gid_entry found = gid_entry(context_of(verbs), index);
+  const ibv_gid_entry found = gid_table(context_of(verbs))[index];
   if (!is_set(found.gid)) return errno = ENODATA;  // programs search for the entries in use
   std::memset(entry, 0, size);
   std::memcpy(entry, &found, std::min(size, sizeof found));
@@ -133,8 +173,7 @@ ssize_t _ibv_query_gid_table(ibv_context* verbs, ibv_gid_entry* entries, size_t 
   constexpr const char* kCall = "ibv_query_gid_table";
   if (flags != 0) return -refuse(EOPNOTSUPP, kCall, "flags 0x%x: none are known", flags);
   ssize_t count = 0;
-  for (uint32_t i = 0; i < kGidTableLength; ++i) {
-    const ibv_gid_entry found = gid_entry(context_of(verbs), i);
+  for (const ibv_gid_entry& found : gid_table(context_of(verbs))) {
     if (!is_set(found.gid)) continue;
     if (static_cast<size_t>(count) == capacity)
       return -refuse(EINVAL, kCall, "max_entries %zu is less than the entries in use", capacity);
@@ -171,8 +210,7 @@ extern "C" {
 int ibv_query_gid_type(ibv_context* verbs, uint8_t port, unsigned index, int* type) {
   constexpr const char* kCall = "ibv_query_gid_type";
   if (check_port(kCall, port) != 0) return -1;
-  ibv_gid gid;
-  if (!find_gid(context_of(verbs), index, gid)) {
+  if (!has_gid(context_of(verbs), index)) {
     refuse(EINVAL, kCall, "entry %u is unused", index);
     return -1;
   }

@@ -12,10 +12,10 @@ inline constexpr uint32_t kGidTableLength = 16;
 ibv_mtu mtu_of(uint32_t bytes) noexcept;
 constexpr uint32_t bytes_of(ibv_mtu mtu) noexcept { return 128U << mtu; }
 
-// The GID at `index`; false if the entry is unused.
-bool find_gid(const Context& context, uint32_t index, ibv_gid& gid) noexcept;
-// Its index, or -1.
-int find_gid_index(const Context& context, const ibv_gid& gid) noexcept;
+// Whether the entry `index` of the GID table is in use.
+bool has_gid(const Context& context, uint32_t index) noexcept;
+// The index of a GID, or -1.
+int find_gid(const Context& context, const ibv_gid& gid) noexcept;
 
 // RoCE v2 has no service level. ibv_wc::sl says how the network header of a datagram is to be read:
 // bits 0..2 are 2 for IPv4 and 1 for IPv6, bit 3 is UDP.

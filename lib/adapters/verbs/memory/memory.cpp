@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory regions.
+// Memory regions: registration in all ways but of device memory, and changes.
+#include "lib/adapters/verbs/memory/memory.hpp"
+
 #include "lib/adapters/verbs/context.hpp"
 #include "lib/adapters/verbs/memory/access.hpp"
 #include "lib/adapters/verbs/references.hpp"
@@ -8,15 +10,14 @@
 #undef ibv_reg_mr_iova
 
 namespace weft::drop_in {
-namespace {
 
-// The kernel says EFAULT for memory that is not mapped or is read-only.
-ibv_mr* refuse_region(const char* call, const Error& error) noexcept {
-  if (error.code != Code::permission_denied) return refuse_null<ibv_mr>(call, error);
-  return refuse_null<ibv_mr>(EFAULT, call, "%s", error.message.c_str());
+bool is_known_access(const char* call, unsigned access) noexcept {
+  if ((access & ~(kAccessOfRegion | kAccessWithoutEffect)) == 0) return true;
+  refuse(EINVAL, call, "access 0x%x has unknown bits", access);
+  return false;
 }
 
-ibv_mr* made(ibv_pd* verbs, MemoryRegion region, void* address, uint64_t iova, unsigned access) {
+Mr* made_region(ibv_pd* verbs, const MemoryRegion& region, void* address) {
   static std::atomic<uint32_t> last_handle{0};
   auto* mr = new Mr{.mr = {.context = verbs->context,
                            .pd = verbs,
@@ -25,27 +26,89 @@ ibv_mr* made(ibv_pd* verbs, MemoryRegion region, void* address, uint64_t iova, u
                            .handle = ++last_handle,
                            .lkey = region.lkey().value,
                            .rkey = region.rkey().value},
-                    .region = region,
-                    .access = access,
-                    .iova = iova};
+                    .region = region};
   ++of(verbs).users;
   retain(context_of(verbs->context));
-  return &mr->mr;
+  return mr;
+}
+
+namespace {
+
+// The kernel says EFAULT for memory that is not mapped or is read-only.
+int errno_of_region(const Error& error) noexcept {
+  return error.code == Code::permission_denied ? EFAULT : errno_of(error.code);
+}
+ibv_mr* refuse_region(const char* call, const Error& error) noexcept {
+  return refuse_null<ibv_mr>(errno_of_region(error), call, "%s", error.message.c_str());
 }
 
 ibv_mr* register_region(const char* call, ibv_pd* verbs, void* address, size_t length,
                         uint64_t iova, unsigned access) noexcept {
   return without_exceptions(call, [&]() -> ibv_mr* {
-    if ((access & ~(kAccessOfRegion | kAccessWithoutEffect)) != 0)
-      return refuse_null<ibv_mr>(EINVAL, call, "access 0x%x has unknown bits", access);
+    if (!is_known_access(call, access)) return nullptr;
     if (length == 0) return refuse_null<ibv_mr>(EINVAL, call, "length is 0");
-    if ((access & IBV_ACCESS_ZERO_BASED) != 0 || iova != reinterpret_cast<uintptr_t>(address))
-      return refuse_null<ibv_mr>(EOPNOTSUPP, call, "iova 0x%llx is not the address %p",
-                                 static_cast<unsigned long long>(iova), address);
-    auto region = of(verbs).domain.register_memory(address, length, access_of(access));
+    const bool is_zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
+    const bool is_plain = is_zero_based || iova == reinterpret_cast<uintptr_t>(address);
+    const ProtectionDomain& domain = of(verbs).domain;
+    auto region = is_plain ? domain.register_memory(address, length, access_of(access))
+                           : domain.register_memory_iova(address, length, iova, access_of(access));
     if (!region) return refuse_region(call, region.error());
-    return made(verbs, *region, address, iova, access);
+    Mr* mr = made_region(verbs, *region, address);
+    mr->is_changeable = true;
+    return &mr->mr;
   });
+}
+
+ibv_mr* alloc_null_mr(ibv_pd* verbs) noexcept {
+  constexpr const char* kCall = "ibv_alloc_null_mr";
+  return without_exceptions(kCall, [&]() -> ibv_mr* {
+    auto region = of(verbs).domain.null_region();
+    if (!region) return refuse_region(kCall, region.error());
+    return &made_region(verbs, *region, nullptr)->mr;
+  });
+}
+
+int check_change(const Mr& mr, int flags, const ibv_pd* pd, const void* address, size_t length,
+                 int access) noexcept {
+  constexpr const char* kCall = "ibv_rereg_mr";
+  if (!mr.is_changeable)
+    return refuse(EINVAL, kCall, "only regions of ibv_reg_mr and ibv_reg_mr_iova can change");
+  if ((flags & ~int{IBV_REREG_MR_FLAGS_SUPPORTED}) != 0 || flags == 0)
+    return refuse(EINVAL, kCall, "flags 0x%x", static_cast<unsigned>(flags));
+  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && (length == 0 || address == nullptr))
+    return refuse(EINVAL, kCall, "CHANGE_TRANSLATION needs addr and length");
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && pd == nullptr)
+    return refuse(EINVAL, kCall, "CHANGE_PD needs pd");
+  if (access != 0 && (flags & IBV_REREG_MR_CHANGE_ACCESS) == 0)
+    return refuse(EINVAL, kCall, "access without CHANGE_ACCESS");
+  return is_known_access(kCall, static_cast<unsigned>(access)) ? 0 : EINVAL;
+}
+
+int change_region(Mr& mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
+  Reregistration change;
+  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0)
+    change.translation = {
+        .address = address, .size = length, .iova = reinterpret_cast<uintptr_t>(address)};
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) change.domain = &of(pd).domain;
+  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0)
+    change.access = access_of(static_cast<unsigned>(access));
+  const auto changed = mr.region.reregister(change);
+  if (!changed) {
+    refuse(errno_of_region(changed.error()), "ibv_rereg_mr", "%s", changed.error().message.c_str());
+    return IBV_REREG_MR_ERR_CMD;
+  }
+  mr.mr.lkey = mr.region.lkey().value;
+  mr.mr.rkey = mr.region.rkey().value;
+  if (change.translation) {
+    mr.mr.addr = address;
+    mr.mr.length = length;
+  }
+  if (change.domain != nullptr) {
+    --of(mr.mr.pd).users;
+    ++of(pd).users;
+    mr.mr.pd = pd;
+  }
+  return 0;
 }
 
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* sges,
@@ -62,7 +125,11 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* 
 
 }  // namespace
 
-void set_memory_operations(verbs_context& verbs) noexcept { verbs.advise_mr = advise_mr; }
+void set_memory_operations(verbs_context& verbs) noexcept {
+  verbs.advise_mr = advise_mr;
+  verbs.alloc_null_mr = alloc_null_mr;
+  set_device_memory_operations(verbs);
+}
 
 }  // namespace weft::drop_in
 
@@ -85,23 +152,27 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                           int access) {
   constexpr const char* kCall = "ibv_reg_dmabuf_mr";
+  const auto flags = static_cast<unsigned>(access);
   return without_exceptions(kCall, [&]() -> ibv_mr* {
-    auto region =
-        of(pd).domain.register_dmabuf(fd, offset, length, access_of(static_cast<unsigned>(access)),
-                                      reinterpret_cast<void*>(iova));
+    if (!is_known_access(kCall, flags)) return nullptr;
+    if (iova == 0) return refuse_null<ibv_mr>(EOPNOTSUPP, kCall, "iova 0: choose another address");
+    auto region = of(pd).domain.register_dmabuf(fd, offset, length, access_of(flags),
+                                                reinterpret_cast<void*>(iova));
     if (!region) return refuse_region(kCall, region.error());
-    return made(pd, *region, region->address(), iova, static_cast<unsigned>(access));
+    return &made_region(pd, *region, nullptr)->mr;
   });
 }
 
-int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, size_t, int) {
-  not_supported("ibv_rereg_mr", "a region cannot be changed: register another one");
-  return -1;
+int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
+  if (check_change(of(mr), flags, pd, address, length, access) != 0) return IBV_REREG_MR_ERR_INPUT;
+  return without_exceptions(
+      "ibv_rereg_mr", [&] { return change_region(of(mr), flags, pd, address, length, access); });
 }
 
 int ibv_dereg_mr(ibv_mr* verbs) {
   Context& context = context_of(verbs->context);
   --of(verbs->pd).users;
+  if (of(verbs).memory != nullptr) --of(verbs).memory->users;
   delete &of(verbs);
   release(context);
   return 0;

@@ -31,8 +31,7 @@ ibv_gid destination_of(const ibv_grh& header) noexcept {
 int check_ah(const char* call, const Context& context, const ibv_ah_attr& attr) noexcept {
   if (attr.port_num > 1) return refuse(EINVAL, call, "port_num %u, and must be 1", attr.port_num);
   if (attr.is_global == 0) return refuse(EINVAL, call, "is_global is 0: RoCE needs a GRH");
-  ibv_gid own;
-  if (!find_gid(context, attr.grh.sgid_index, own))
+  if (!has_gid(context, attr.grh.sgid_index))
     return refuse(EINVAL, call, "sgid_index %u is not in use", attr.grh.sgid_index);
   if (is_zero(attr.grh.dgid)) return refuse(EINVAL, call, "dgid is 0");
   return 0;
@@ -96,7 +95,7 @@ int ibv_init_ah_from_wc(ibv_context* verbs, uint8_t port, ibv_wc* wc, ibv_grh* h
       std::span<const std::byte, weft::kNetworkHeaderLength>(bytes, weft::kNetworkHeaderLength));
   std::memcpy(attr->grh.dgid.raw, sender.destination.bytes.data(), sizeof attr->grh.dgid.raw);
   const ibv_gid to = destination_of(*header);
-  const int index = find_gid_index(context_of(verbs), to);
+  const int index = find_gid(context_of(verbs), to);
   attr->grh.sgid_index = static_cast<uint8_t>(index < 0 ? 0 : index);  // < 0: a multicast group
   attr->grh.hop_limit = 0xFF;
   attr->grh.flow_label = sender.flow_label;

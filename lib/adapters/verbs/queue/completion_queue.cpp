@@ -52,12 +52,12 @@ Cq* create(const char* call, ibv_context* verbs, const ibv_cq_init_attr_ex& attr
   set_extended_poll(*cq, attr.wc_flags);
   {
     const std::lock_guard guard(context.entry->lock);
-    context.entry->cqs[queue->impl().get()] = cq.get();
+    context.entry->cqs[queue->number()] = cq.get();
   }
   if (attr.channel != nullptr)
     if (const int error = add_to_channel(*cq)) {
       const std::lock_guard guard(context.entry->lock);
-      context.entry->cqs.erase(queue->impl().get());
+      context.entry->cqs.erase(queue->number());
       return refuse_null<Cq>(error, call, "the channel cannot watch the queue");
     }
   retain(context);
@@ -138,7 +138,7 @@ int ibv_destroy_cq(ibv_cq* verbs) {
   uint32_t async = 0;
   {
     const std::lock_guard guard(context.entry->lock);
-    context.entry->cqs.erase(cq.queue.impl().get());
+    context.entry->cqs.erase(cq.queue.number());
     drop_events_of(context, verbs);
     async = cq.async_events_reported;
   }

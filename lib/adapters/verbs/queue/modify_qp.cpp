@@ -89,7 +89,7 @@ void fill(const Qp& qp, const QueuePairAttributes& from, ibv_qp_attr& to) noexce
   to.ah_attr = from.path ? ah_attr_of(*from.path, qp.ah) : qp.ah;
   to.pkey_index = from.pkey_index.value_or(0);
   to.en_sqd_async_notify = from.sq_drained_event.value_or(false) ? 1 : 0;
-  to.sq_draining = 0;
+  to.sq_draining = from.sq_draining.value_or(false) ? 1 : 0;
   to.max_rd_atomic = from.max_rd_atomic.value_or(0);
   to.max_dest_rd_atomic = from.max_dest_rd_atomic.value_or(0);
   to.min_rnr_timer = from.min_rnr_timer.value_or(0);

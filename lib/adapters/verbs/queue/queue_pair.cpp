@@ -73,7 +73,7 @@ QueuePairOptions options_of(const ibv_qp_init_attr_ex& attr) {
   if (attr.send_cq != nullptr) options.send_cq = of(attr.send_cq).queue;
   if (attr.recv_cq != nullptr) options.recv_cq = of(attr.recv_cq).queue;
   options.max_send_wr = std::max(attr.cap.max_send_wr, 1U);
-  options.max_recv_wr = std::max(attr.cap.max_recv_wr, 1U);
+  options.max_recv_wr = attr.cap.max_recv_wr;
   options.max_send_sge = std::max(attr.cap.max_send_sge, 1U);
   options.max_recv_sge = std::max(attr.cap.max_recv_sge, 1U);
   options.max_inline = attr.cap.max_inline_data;
@@ -91,6 +91,15 @@ void count_users(Qp& qp, int step) noexcept {
   if (qp.init.recv_cq != nullptr) of(qp.init.recv_cq).users += step;
   if (qp.init.srq != nullptr) of(qp.init.srq).users += step;
   if (qp.xrcd != nullptr) qp.xrcd->users += step;
+}
+
+ibv_qp_cap capacities_of(const QueuePair& pair) noexcept {
+  const QueuePairCapacities has = pair.capacities();
+  return {.max_send_wr = has.max_send_wr,
+          .max_recv_wr = has.max_recv_wr,
+          .max_send_sge = has.max_send_sge,
+          .max_recv_sge = has.max_recv_sge,
+          .max_inline_data = has.max_inline};
 }
 
 void fill(Qp& qp, const ibv_qp_init_attr_ex& attr, ibv_context* verbs) noexcept {
@@ -126,6 +135,7 @@ ibv_qp* create(ibv_context* verbs, ibv_qp_init_attr_ex& attr) {
   if (!domain) return refuse_null<ibv_qp>(kCall, domain.error());
   auto pair = domain->queue_pair(options_of(attr));
   if (!pair) return refuse_null<ibv_qp>(kCall, pair.error());
+  attr.cap = capacities_of(*pair);
   auto qp = std::unique_ptr<Qp>(new Qp{.qp = {}, .pair = *pair, .context = &context});
   fill(*qp, attr, verbs);
   if (has_mask(attr, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))

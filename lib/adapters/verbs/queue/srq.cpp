@@ -33,6 +33,10 @@ void count_users(Srq& srq, int step) noexcept {
   if (srq.cq != nullptr) srq.cq->users += step;
 }
 
+ibv_srq_attr attributes_of(const SharedReceiveQueueAttributes& from) noexcept {
+  return {.max_wr = from.max_recv_wr, .max_sge = from.max_recv_sge, .srq_limit = from.limit};
+}
+
 ibv_srq* create(ibv_context* verbs, ibv_srq_init_attr_ex& attr) {
   const ibv_srq_type type =
       (attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 ? attr.srq_type : IBV_SRQT_BASIC;
@@ -47,14 +51,15 @@ ibv_srq* create(ibv_context* verbs, ibv_srq_init_attr_ex& attr) {
   }
   auto queue = of(attr.pd).domain.shared_receive_queue(options);
   if (!queue) return refuse_null<ibv_srq>(kCreate, queue.error());
-  attr.attr = {.max_wr = options.max_recv_wr, .max_sge = options.max_recv_sge, .srq_limit = 0};
+  const auto granted = queue->query();
+  if (!granted) return refuse_null<ibv_srq>(kCreate, granted.error());
+  attr.attr = attributes_of(*granted);
   auto srq = std::unique_ptr<Srq>(new Srq{.srq = {.context = verbs,
                                                   .srq_context = attr.srq_context,
                                                   .pd = attr.pd,
                                                   .handle = queue->number()},
                                           .queue = *queue,
                                           .context = &context,
-                                          .attributes = attr.attr,
                                           .type = type,
                                           .xrcd = is_xrc ? &of(attr.xrcd) : nullptr,
                                           .cq = is_xrc ? &of(attr.cq) : nullptr});
@@ -104,19 +109,28 @@ int ibv_modify_srq(ibv_srq* verbs, ibv_srq_attr* attr, int mask) {
   if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0)
     return refuse(EINVAL, kCall, "srq_attr_mask 0x%x has unknown bits",
                   static_cast<unsigned>(mask));
-  if ((mask & IBV_SRQ_MAX_WR) != 0) return not_supported(kCall, "MAX_WR: the capacity is fixed");
-  if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
   return without_exceptions(kCall, [&] {
-    const auto armed = of(verbs).queue.arm_limit(attr->srq_limit);
-    if (!armed) return refuse(kCall, armed.error());
-    of(verbs).attributes.srq_limit = attr->srq_limit;
-    return 0;
+    const auto& queue = of(verbs).queue;
+    if ((mask & IBV_SRQ_MAX_WR) != 0) {
+      const auto resized = queue.resize(attr->max_wr);
+      if (!resized && resized.error().code == weft::Code::busy)
+        return refuse(EINVAL, kCall, "%s", resized.error().message.c_str());
+      if (!resized) return refuse(kCall, resized.error());
+    }
+    if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
+    const auto armed = queue.arm_limit(attr->srq_limit);
+    return armed ? 0 : refuse(kCall, armed.error());
   });
 }
 
 int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
-  *attr = of(srq).attributes;
-  return 0;
+  constexpr const char* kCall = "ibv_query_srq";
+  return without_exceptions(kCall, [&] {
+    const auto has = of(srq).queue.query();
+    if (!has) return refuse(kCall, has.error());
+    *attr = attributes_of(*has);
+    return 0;
+  });
 }
 
 int ibv_destroy_srq(ibv_srq* verbs) {

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory of the device (ibv_alloc_dm): a device in software has none of its own, so it is memory of
+// this process that the program has no address of. Requests and peers name its bytes from 0 on.
+#include <cstdlib>
+#include <cstring>
+
+#include "lib/adapters/verbs/memory/access.hpp"
+#include "lib/adapters/verbs/memory/memory.hpp"
+#include "lib/adapters/verbs/references.hpp"
+
+namespace weft::drop_in {
+namespace {
+
+constexpr uint32_t kLogAlignment = 12;
+constexpr size_t kAlignment = size_t{1} << kLogAlignment;
+
+bool is_within(const Dm& dm, uint64_t offset, size_t length) noexcept {
+  return offset <= dm.size && length <= dm.size - offset;
+}
+
+int check_copy(const char* call, const Dm& dm, uint64_t offset, size_t length) noexcept {
+  if (is_within(dm, offset, length)) return 0;
+  return refuse(EINVAL, call, "%zu bytes at %llu of %zu", length,
+                static_cast<unsigned long long>(offset), dm.size);
+}
+
+int copy_to(ibv_dm* verbs, uint64_t offset, const void* from, size_t length) noexcept {
+  Dm& dm = of(verbs);
+  if (const int error = check_copy("ibv_memcpy_to_dm", dm, offset, length)) return error;
+  std::memcpy(dm.bytes + offset, from, length);
+  return 0;
+}
+
+int copy_from(void* to, ibv_dm* verbs, uint64_t offset, size_t length) noexcept {
+  const Dm& dm = of(verbs);
+  if (const int error = check_copy("ibv_memcpy_from_dm", dm, offset, length)) return error;
+  std::memcpy(to, dm.bytes + offset, length);
+  return 0;
+}
+
+int check(const char* call, const ibv_alloc_dm_attr& attr) noexcept {
+  if (attr.comp_mask != 0)
+    return refuse(EINVAL, call, "comp_mask is 0x%x, and must be 0", attr.comp_mask);
+  if (attr.length == 0 || attr.length > kMaxDeviceMemory)
+    return refuse(EINVAL, call, "length %zu: from 1 to %zu", attr.length, kMaxDeviceMemory);
+  if (attr.log_align_req > kLogAlignment)
+    return refuse(EINVAL, call, "log_align_req is %u, and at most %u", attr.log_align_req,
+                  kLogAlignment);
+  return 0;
+}
+
+ibv_dm* alloc_dm(ibv_context* verbs, ibv_alloc_dm_attr* attr) noexcept {
+  constexpr const char* kCall = "ibv_alloc_dm";
+  if (check(kCall, *attr) != 0) return nullptr;
+  const size_t size = (attr->length + kAlignment - 1) / kAlignment * kAlignment;
+  auto* bytes = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+  auto* dm = new (std::nothrow)
+      Dm{.dm = {.context = verbs, .memcpy_to_dm = copy_to, .memcpy_from_dm = copy_from},
+         .bytes = bytes,
+         .size = attr->length};
+  if (dm == nullptr || bytes == nullptr) {
+    std::free(bytes);
+    delete dm;
+    return refuse_null<ibv_dm>(ENOMEM, kCall, "out of memory");
+  }
+  std::memset(bytes, 0, size);
+  retain(context_of(verbs));
+  return &dm->dm;
+}
+
+int free_dm(ibv_dm* verbs) noexcept {
+  Dm& dm = of(verbs);
+  if (const int users = dm.users)
+    return refuse(EBUSY, "ibv_free_dm", "%d regions of the memory exist", users);
+  Context& context = context_of(verbs->context);
+  std::free(dm.bytes);
+  delete &dm;
+  release(context);
+  return 0;
+}
+
+ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* verbs, uint64_t offset, size_t length,
+                  unsigned access) noexcept {
+  constexpr const char* kCall = "ibv_reg_dm_mr";
+  return without_exceptions(kCall, [&]() -> ibv_mr* {
+    Dm& dm = of(verbs);
+    if (!is_known_access(kCall, access)) return nullptr;
+    if ((access & IBV_ACCESS_ZERO_BASED) == 0)
+      return refuse_null<ibv_mr>(EINVAL, kCall, "access lacks ZERO_BASED");
+    if (length == 0 || !is_within(dm, offset, length))
+      return refuse_null<ibv_mr>(EINVAL, kCall, "%zu bytes at %llu of %zu", length,
+                                 static_cast<unsigned long long>(offset), dm.size);
+    auto region = of(pd).domain.register_memory(dm.bytes + offset, length, access_of(access));
+    if (!region) return refuse_null<ibv_mr>(kCall, region.error());
+    Mr* mr = made_region(pd, *region, nullptr);
+    mr->memory = &dm;
+    ++dm.users;
+    return &mr->mr;
+  });
+}
+
+}  // namespace
+
+void set_device_memory_operations(verbs_context& verbs) noexcept {
+  verbs.alloc_dm = alloc_dm;
+  verbs.free_dm = free_dm;
+  verbs.reg_dm_mr = reg_dm_mr;
+}
+
+}  // namespace weft::drop_in
