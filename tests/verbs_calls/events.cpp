@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <thread>
 
 #include "tests/verbs_calls/cases.hpp"
@@ -107,23 +108,29 @@ void channel_of_two_queues(Ends& ends) {
   CHECK_ERROR(0, ibv_destroy_comp_channel(channel));
 }
 
-void events_of_queues(Ends& ends) {
-  set_nonblocking(ends.context->async_fd);
+void events_of_queues() {
+  auto ends = std::make_unique<Ends>(IBV_QPT_RC);
+  ibv_context* context = ends->context;
+  set_nonblocking(context->async_fd);
   ibv_async_event event{};
-  CHECK(ibv_get_async_event(ends.context, &event) == -1 && errno == EAGAIN);
-  Loop loop(ends, nullptr);
-  loop.write(ends, ends.mr->rkey ^ 0xFFFF00);  // no such key
-  CHECK(wait_for(loop.cq).status == IBV_WC_REM_ACCESS_ERR);
-  CHECK(is_readable(ends.context->async_fd, 10'000));
-  REQUIRE(ibv_get_async_event(ends.context, &event) == 0);
-  CHECK(event.event_type == IBV_EVENT_QP_ACCESS_ERR && event.element.qp == loop.qp);
+  CHECK(ibv_get_async_event(context, &event) == -1 && errno == EAGAIN);
+  ibv_sge entry = ends->sge(0, 8);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.sg_list = &entry;
+  wr.num_sge = 1;
+  wr.wr.rdma = {.remote_addr = ends->address(64), .rkey = ends->mr->rkey ^ 0xFFFF00};
+  ibv_send_wr* bad = nullptr;
+  CHECK_ERROR(0, ibv_post_send(ends->a.qp, &wr, &bad));  // no such key
+  CHECK(wait_for(ends->a.cq).status == IBV_WC_REM_ACCESS_ERR);
+  CHECK(is_readable(context->async_fd, 10'000));
+  REQUIRE(ibv_get_async_event(context, &event) == 0);
+  CHECK(event.event_type == IBV_EVENT_QP_ACCESS_ERR && event.element.qp == ends->b.qp);
   ibv_qp_attr attr{};
   ibv_qp_init_attr init{};
-  CHECK_ERROR(0, ibv_query_qp(loop.qp, &attr, IBV_QP_STATE, &init));
-  CHECK(attr.qp_state == IBV_QPS_ERR && loop.qp->state == IBV_QPS_ERR);
-  destroy_waits([&] { CHECK_ERROR(0, ibv_destroy_qp(loop.qp)); },
-                [&] { ibv_ack_async_event(&event); });
-  CHECK_ERROR(0, ibv_destroy_cq(loop.cq));
+  CHECK_ERROR(0, ibv_query_qp(ends->b.qp, &attr, IBV_QP_STATE, &init));
+  CHECK(attr.qp_state == IBV_QPS_ERR && ends->b.qp->state == IBV_QPS_ERR);
+  destroy_waits([&] { ends.reset(); }, [&] { ibv_ack_async_event(&event); });
 }
 
 void limit_of_a_shared_queue(Ends& ends) {
@@ -210,9 +217,10 @@ void extended_queue(Ends& ends) {
 }  // namespace
 
 void check_events() {
+  events_of_queues();
   Ends ends(IBV_QPT_RC);
   channel_of_two_queues(ends);
-  events_of_queues(ends);
+  set_nonblocking(ends.context->async_fd);
   limit_of_a_shared_queue(ends);
   overrun(ends);
   extended_queue(ends);

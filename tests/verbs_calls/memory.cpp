@@ -92,7 +92,8 @@ void device_memory(Ends& ends) {
   CHECK(write(ends, ends.sge(0, 100), 8, mr->rkey) == IBV_WC_SUCCESS);
   CHECK_ERROR(0, ibv_memcpy_from_dm(ends.at(4096), dm, 8, 100));
   CHECK(moved(ends, 0, 4096));
-  CHECK_ERROR(EINVAL, ibv_memcpy_from_dm(ends.at(4096), dm, 950, 100));
+  CHECK_ERROR(EINVAL, ibv_memcpy_from_dm(ends.at(4096), dm, 952, 100));
+  CHECK_ERROR(EINVAL, ibv_memcpy_from_dm(ends.at(4096), dm, 2, 100));
   CHECK_ERROR(EINVAL, ibv_memcpy_to_dm(dm, UINT64_MAX, ends.at(0), 100));
   CHECK_ERROR(0, ibv_dereg_mr(mr));
   CHECK_ERROR(0, ibv_free_dm(dm));

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "weft/weft.hpp"
@@ -123,6 +124,11 @@ struct Cq {
   Completion current{};                // of ibv_start_poll and ibv_next_poll
   Instant current_time{};
   bool with_times = false;
+  // Completions that were taken out of `queue` when those of another queue pair were dropped, and
+  // are polled first (queue/poll.hpp).
+  std::atomic<bool> has_kept{false};
+  std::mutex kept_lock;
+  std::deque<std::pair<Completion, Instant>> kept;
 };
 
 struct Srq {

@@ -19,18 +19,18 @@ struct RateRow {
   int mbps;
 };
 constexpr std::array kRates{
-    RateRow{IBV_RATE_2_5_GBPS, 1, 2500},    RateRow{IBV_RATE_5_GBPS, 2, 5000},
-    RateRow{IBV_RATE_10_GBPS, 4, 10000},    RateRow{IBV_RATE_20_GBPS, 8, 20000},
-    RateRow{IBV_RATE_30_GBPS, 12, 30000},   RateRow{IBV_RATE_40_GBPS, 16, 40000},
-    RateRow{IBV_RATE_60_GBPS, 24, 60000},   RateRow{IBV_RATE_80_GBPS, 32, 80000},
-    RateRow{IBV_RATE_120_GBPS, 48, 120000}, RateRow{IBV_RATE_14_GBPS, 0, 14062},
-    RateRow{IBV_RATE_56_GBPS, 0, 56250},    RateRow{IBV_RATE_112_GBPS, 0, 112500},
-    RateRow{IBV_RATE_168_GBPS, 0, 168750},  RateRow{IBV_RATE_25_GBPS, 0, 25781},
-    RateRow{IBV_RATE_100_GBPS, 0, 103125},  RateRow{IBV_RATE_200_GBPS, 0, 206250},
-    RateRow{IBV_RATE_300_GBPS, 0, 309375},  RateRow{IBV_RATE_28_GBPS, 0, 28125},
-    RateRow{IBV_RATE_50_GBPS, 0, 53125},    RateRow{IBV_RATE_400_GBPS, 0, 425000},
-    RateRow{IBV_RATE_600_GBPS, 0, 637500},  RateRow{IBV_RATE_800_GBPS, 0, 850000},
-    RateRow{IBV_RATE_1200_GBPS, 0, 1275000}};
+    RateRow{IBV_RATE_2_5_GBPS, 1, 2500},      RateRow{IBV_RATE_5_GBPS, 2, 5000},
+    RateRow{IBV_RATE_10_GBPS, 4, 10000},      RateRow{IBV_RATE_20_GBPS, 8, 20000},
+    RateRow{IBV_RATE_30_GBPS, 12, 30000},     RateRow{IBV_RATE_40_GBPS, 16, 40000},
+    RateRow{IBV_RATE_60_GBPS, 24, 60000},     RateRow{IBV_RATE_80_GBPS, 32, 80000},
+    RateRow{IBV_RATE_120_GBPS, 48, 120000},   RateRow{IBV_RATE_14_GBPS, 0, 14062},
+    RateRow{IBV_RATE_56_GBPS, 0, 56250},      RateRow{IBV_RATE_112_GBPS, 0, 112500},
+    RateRow{IBV_RATE_168_GBPS, 0, 168750},    RateRow{IBV_RATE_25_GBPS, 0, 25781},
+    RateRow{IBV_RATE_100_GBPS, 0, 103125},    RateRow{IBV_RATE_200_GBPS, 0, 206250},
+    RateRow{IBV_RATE_300_GBPS, 0, 309375},    RateRow{IBV_RATE_28_GBPS, 11, 28125},
+    RateRow{IBV_RATE_50_GBPS, 20, 53125},     RateRow{IBV_RATE_400_GBPS, 160, 425000},
+    RateRow{IBV_RATE_600_GBPS, 240, 637500},  RateRow{IBV_RATE_800_GBPS, 320, 850000},
+    RateRow{IBV_RATE_1200_GBPS, 480, 1275000}};
 
 }  // namespace
 
@@ -72,7 +72,7 @@ const char* ibv_node_type_str(ibv_node_type type) {
 
 const char* ibv_port_state_str(ibv_port_state state) {
   static constexpr std::array kNames{"no state change (NOP)", "down", "init", "armed", "active",
-                                     "active deferred"};
+                                     "active defer"};
   return name_of(kNames, state);
 }
 

@@ -21,6 +21,11 @@ inline constexpr unsigned kAccessOfRegion = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_
                                             IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
                                             IBV_ACCESS_ON_DEMAND | kFlushGlobal | kFlushPersistent;
 
+// Those that mean something to a queue pair; programs set others, too.
+inline constexpr unsigned kAccessOfQueuePair = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                                               IBV_ACCESS_REMOTE_ATOMIC | kFlushGlobal |
+                                               kFlushPersistent;
+
 constexpr Access access_of(unsigned flags) noexcept {
   Access access = Access::none;
   if ((flags & IBV_ACCESS_LOCAL_WRITE) != 0) access = access | Access::local_write;

@@ -19,8 +19,8 @@ bool is_within(const Dm& dm, uint64_t offset, size_t length) noexcept {
 }
 
 int check_copy(const char* call, const Dm& dm, uint64_t offset, size_t length) noexcept {
-  if (is_within(dm, offset, length)) return 0;
-  return refuse(EINVAL, call, "%zu bytes at %llu of %zu", length,
+  if (is_within(dm, offset, length) && offset % 4 == 0 && length % 4 == 0) return 0;
+  return refuse(EINVAL, call, "%zu bytes at %llu of %zu: multiples of 4", length,
                 static_cast<unsigned long long>(offset), dm.size);
 }
 
@@ -87,7 +87,7 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* verbs, uint64_t offset, size_t length,
     if (!is_known_access(kCall, access)) return nullptr;
     if ((access & IBV_ACCESS_ZERO_BASED) == 0)
       return refuse_null<ibv_mr>(EINVAL, kCall, "access lacks ZERO_BASED");
-    if (length == 0 || !is_within(dm, offset, length))
+    if (!is_within(dm, offset, length))
       return refuse_null<ibv_mr>(EINVAL, kCall, "%zu bytes at %llu of %zu", length,
                                  static_cast<unsigned long long>(offset), dm.size);
     auto region = of(pd).domain.register_memory(dm.bytes + offset, length, access_of(access));

@@ -4,6 +4,7 @@
 #include "lib/adapters/verbs/device/port.hpp"
 #include "lib/adapters/verbs/memory/access.hpp"
 #include "lib/adapters/verbs/queue/ah.hpp"
+#include "lib/adapters/verbs/queue/queue_pair.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -57,8 +58,7 @@ QueuePairAttributes attributes_of(const ibv_qp_attr& attr, int mask, ibv_qp_type
   if (given(IBV_QP_STATE)) to.state = static_cast<QpState>(attr.qp_state);
   if (given(IBV_QP_CUR_STATE)) to.current_state = static_cast<QpState>(attr.cur_qp_state);
   if (given(IBV_QP_EN_SQD_ASYNC_NOTIFY)) to.sq_drained_event = attr.en_sqd_async_notify != 0;
-  if (given(IBV_QP_ACCESS_FLAGS))
-    to.access = access_of(attr.qp_access_flags & ~unsigned{IBV_ACCESS_LOCAL_WRITE});
+  if (given(IBV_QP_ACCESS_FLAGS)) to.access = access_of(attr.qp_access_flags & kAccessOfQueuePair);
   if (given(IBV_QP_PKEY_INDEX)) to.pkey_index = attr.pkey_index;
   if (given(IBV_QP_PORT)) to.port = attr.port_num;
   if (given(IBV_QP_QKEY)) to.qkey = attr.qkey;
@@ -115,7 +115,9 @@ int ibv_modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
       return refuse(EAGAIN, kCall, "%s", modified.error().message.c_str());
     if (!modified) return refuse(kCall, modified.error());
     if ((mask & IBV_QP_AV) != 0) qp.ah = attr->ah_attr;
-    if ((mask & IBV_QP_STATE) != 0) verbs->state = attr->qp_state;
+    if ((mask & IBV_QP_STATE) == 0) return 0;
+    verbs->state = attr->qp_state;
+    if (attr->qp_state == IBV_QPS_RESET) drop_completions_of(*verbs);
     return 0;
   });
 }

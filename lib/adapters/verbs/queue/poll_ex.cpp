@@ -12,9 +12,7 @@ namespace {
 
 int next_poll(ibv_cq_ex* verbs) noexcept {
   Cq& cq = of(verbs);
-  const std::span<Completion> one{&cq.current, 1};
-  const size_t count =
-      cq.with_times ? cq.queue.poll(one, {&cq.current_time, 1}) : cq.queue.poll(one);
+  const size_t count = take(cq, &cq.current, cq.with_times ? &cq.current_time : nullptr, 1);
   if (count == 0) return ENOENT;
   verbs->status = status_of(cq.current);
   verbs->wr_id = cq.current.id;

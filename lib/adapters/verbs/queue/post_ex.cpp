@@ -317,6 +317,7 @@ int set_extended_post(Qp& qp, uint64_t send_ops) {
   to.wr_start = wr_start;
   to.wr_complete = wr_complete;
   to.wr_abort = wr_abort;
+  static_assert(offsetof(Qp, wr_flush) == offsetof(ibv_qp_ex, wr_atomic_write) + sizeof(void*));
   qp.wr_flush = wr_flush;
   return 0;
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Queue pairs: creation and destruction. modify_qp.cpp changes them, post.cpp and post_ex.cpp post.
+#include "lib/adapters/verbs/queue/queue_pair.hpp"
+
 #include <algorithm>
 #include <memory>
 
 #include "lib/adapters/verbs/context.hpp"
 #include "lib/adapters/verbs/device/events.hpp"
+#include "lib/adapters/verbs/queue/poll.hpp"
 #include "lib/adapters/verbs/queue/post_ex.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
@@ -162,6 +165,12 @@ ibv_qp* open_qp(ibv_context*, ibv_qp_open_attr*) noexcept {
 
 }  // namespace
 
+void drop_completions_of(const ibv_qp& qp) {
+  if (qp.send_cq != nullptr) drop_completions_of(qp.qp_num, of(qp.send_cq));
+  if (qp.recv_cq != nullptr && qp.recv_cq != qp.send_cq)
+    drop_completions_of(qp.qp_num, of(qp.recv_cq));
+}
+
 void set_qp_operations(verbs_context& verbs) noexcept {
   verbs.create_qp_ex = create_qp_ex;
   verbs.open_qp = open_qp;
@@ -197,6 +206,13 @@ int ibv_destroy_qp(ibv_qp* verbs) {
     reported = qp.async_events_reported;
   }
   wait_for_acks(*verbs, &ibv_qp::events_completed, reported);
+  // The queue pair must be gone first, or it would add completions.
+  const ibv_qp gone = *verbs;
+  qp.pair = {};
+  without_exceptions("ibv_destroy_qp", [&] {
+    drop_completions_of(gone);
+    return 0;
+  });
   count_users(qp, -1);
   free_extended_post(qp);
   pthread_mutex_destroy(&verbs->mutex);
