@@ -74,7 +74,7 @@ TEST_CASE("deregistration drops the unsent frames that point into the memory, th
   alignas(4096) static std::byte memory[3 * 4096];
   std::byte* const region = memory + 4096;
   constexpr size_t kSize = 4096;
-  const auto key = driver.register_memory(region, kSize, Access::local_write, 1);
+  const auto key = driver.register_memory({{region, kSize}, Access::local_write, 1});
   REQUIRE(key);
   const auto at = [](std::byte* from, uint32_t length) {
     return SpanMachine::Pair{{{memory, 1}, {from, length}}};
