@@ -33,8 +33,8 @@ class Pingpongs(unittest.TestCase):
 
     def test_options_of_rc(self):
         """-c compares the received bytes; -t takes completion times, -N posts by ibv_wr_*, -o
-        registers on demand, -P prefetches. -j wants device memory, which is refused."""
-        for options in (["-c"], ["-t"], ["-N"], ["-o"], ["-o", "-P"], ["-t", "-c", "-e"]):
+        registers on demand, -P prefetches, -j sends from device memory."""
+        for options in (["-c"], ["-t"], ["-N"], ["-o"], ["-o", "-P"], ["-j"], ["-t", "-c", "-e"]):
             with self.subTest(options=options):
                 play("ibv_rc_pingpong", *options, device=drop_in.UDP)
 

@@ -6,11 +6,10 @@
 
 #include "lib/adapters/verbs/context.hpp"
 #include "lib/adapters/verbs/objects.hpp"
+#include "lib/adapters/verbs/queue/batch.hpp"
 
 namespace weft::drop_in {
 namespace {
-
-constexpr size_t kBatch = 16;
 
 void convert(const Cq& cq, const Completion& from, ibv_wc& to) noexcept {
   to.wr_id = from.id;
@@ -42,12 +41,12 @@ size_t take_kept(Cq& cq, Completion* completions, Instant* times, size_t wanted)
 
 int poll_cq(ibv_cq* verbs, int capacity, ibv_wc* to) noexcept {
   Cq& cq = of(verbs);
-  std::array<Completion, kBatch> completions;
+  Batch<Completion> completions;
   int filled = 0;
   while (filled < capacity) {
     const size_t wanted = std::min<size_t>(kBatch, static_cast<size_t>(capacity - filled));
-    const size_t count = take(cq, completions.data(), nullptr, wanted);
-    for (size_t i = 0; i < count; ++i) convert(cq, completions[i], to[filled++]);
+    const size_t count = take(cq, &completions[0].value, nullptr, wanted);
+    for (size_t i = 0; i < count; ++i) convert(cq, completions[i].value, to[filled++]);
     if (count < wanted) break;
   }
   return filled;

@@ -2,27 +2,15 @@
 // ibv_post_send, ibv_post_recv and ibv_post_srq_recv. A list is converted in batches on the stack.
 #include "lib/adapters/verbs/queue/post.hpp"
 
-#include <array>
 #include <cstring>
 #include <memory>
 
 #include "lib/adapters/verbs/context.hpp"
+#include "lib/adapters/verbs/queue/batch.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
 namespace {
-
-constexpr size_t kBatch = 16;
-
-// `count` objects of T that are constructed one by one.
-template <class T>
-union Uninitialised {
-  T value;
-  Uninitialised() noexcept {}
-};
-template <class T>
-using Batch = std::array<Uninitialised<T>, kBatch>;
-static_assert(std::is_trivially_destructible_v<SendRequest>);
 
 // Fills the fields that `wr.opcode` uses. False if the opcode or a pointer is invalid.
 bool set_operation(const ibv_send_wr& wr, SendRequest& to, WindowBind& bind) noexcept {
@@ -153,14 +141,15 @@ int post_send(ibv_qp* verbs, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
 template <class Queue>
 int post_receives(const char* call, const Queue& queue, ibv_recv_wr* list,
                   ibv_recv_wr** bad) noexcept {
-  std::array<RecvRequest, kBatch> requests;
+  Batch<RecvRequest> requests;
   ibv_recv_wr* wr = list;
   while (wr != nullptr) {
     ibv_recv_wr* const first = wr;
     size_t count = 0;
     for (; wr != nullptr && count < kBatch && wr->num_sge >= 0; wr = wr->next)
-      requests[count++] = {.id = wr->wr_id, .sges = sges_of(wr->sg_list, wr->num_sge)};
-    const PostStatus status = queue.post_recv({requests.data(), count});
+      std::construct_at(&requests[count++].value,
+                        RecvRequest{.id = wr->wr_id, .sges = sges_of(wr->sg_list, wr->num_sge)});
+    const PostStatus status = queue.post_recv({&requests[0].value, count});
     if (!status) {
       *bad = after(first, status.accepted);
       const Code code = status.code == Code::bad_state ? Code::invalid_argument : status.code;
