@@ -2,7 +2,8 @@
 // Opening a device. A device is named by a string, PROVIDER[+PORT[:WHERE]][,key=value...]:
 //
 //   roce+udp:lo      RoCEv2 over UDP sockets; on lo every device claims its own 127/8 address
-//   roce+udp:eth0    the same on a real interface
+//   roce+udp:eth0    the same on a real interface; the devices of one user share its address
+//   roce+udp:lo,udp.shared=1    127.0.0.1, shared likewise; another user gets the next of 127/8
 //   roce+shm:job7    processes of one host that name the same job
 //   ibverbs:mlx5_0   a device of the kernel; port=N and gid=N select its port and GID index
 //   ibverbs:efa_0,srd    SRD on an EFA; its DeviceAttributes say which operations it has

@@ -76,6 +76,16 @@ class Port {
   }
   virtual void leave(const Gid& group) noexcept { (void)group; }
 
+  // Queue pair 1 of an address that several devices share. A device with a connection manager says
+  // so once; then it also gets the management datagrams that are for no device in particular. Its
+  // communication IDs begin with the upper 8 bits of its queue pair numbers: by them the others
+  // find it.
+  virtual void open_general_services() {}
+  // Requests for `service` come to this device until release_service(). Errors: address_in_use
+  // (names the process that listens), no_memory, busy.
+  virtual Result<void> claim_service(uint64_t service) { return (void)service, Result<void>{}; }
+  virtual void release_service(uint64_t service) { (void)service; }
+
   // The queue pair `number` has been destroyed: the port may remove its steering rules.
   virtual void forget(QpNum number) noexcept { (void)number; }
 

@@ -27,6 +27,9 @@ class WrappingPort : public transport::Port {
   }
   Result<void> join(const Gid& group) override { return inner_->join(group); }
   void leave(const Gid& group) noexcept override { inner_->leave(group); }
+  void open_general_services() override { inner_->open_general_services(); }
+  Result<void> claim_service(uint64_t service) override { return inner_->claim_service(service); }
+  void release_service(uint64_t service) override { inner_->release_service(service); }
   void forget(QpNum number) noexcept override { inner_->forget(number); }
   size_t receive(std::span<transport::Frame> frames) noexcept override {
     return inner_->receive(frames);

@@ -38,7 +38,8 @@ std::string text_of(const Gid& gid);
 enum class Claim : uint8_t {
   any_loopback,  // the first free one of 127.0/16, alone
   exclusive,     // just this one, alone
-  shared,        // this one, together with other processes of the same user
+  shared,        // this one, together with other devices of the same user
+  engine,        // this one, which another engine of the same device has
 };
 
 struct LocalAddress {
@@ -57,6 +58,13 @@ struct LocalAddress {
 
 // From one address of 127/8 to the next that a device may have for itself; false: it was the last.
 bool next_loopback(Gid& gid) noexcept;
+
+// 127.0.0.1 is the loopback address that devices of one user share, 127.1.0.1 that of the next
+// user, and so on: no device has them for itself unless it names them.
+inline constexpr uint32_t kSharedLoopbacks = 255;
+inline Gid shared_loopback(uint32_t index) noexcept {
+  return Gid::from_ipv4(127, static_cast<uint8_t>(index), 0, 1);
+}
 
 // What `where` means on this machine: "" and "lo" any free loopback address, 127.x.y.z just that
 // one, an interface its first IPv4 (else IPv6) address, another literal that address.

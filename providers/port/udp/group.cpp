@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The registry is the kernel's table of abstract unix sockets: no file, nothing stale.
+// See group.hpp.
 #include "providers/port/udp/group.hpp"
 
-#include <linux/filter.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -10,13 +9,16 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <utility>
+
+#include "lib/base/check.hpp"
+#include "lib/base/memory_permitting.hpp"
+#include "lib/base/undo.hpp"
+#include "providers/port/udp/socket.hpp"
 
 namespace weft::port::udp {
 namespace {
 
-constexpr uint8_t kFirstSlot = 1;   // 0 holds QPN 0 and 1
-constexpr uint8_t kLastSlot = 254;  // 255 holds the multicast QPN
-constexpr uint32_t kRefreshAfter = 1024;
 constexpr uint32_t kMagic = 0x77750001;
 
 // Precedes the bytes of a forwarded message.
@@ -34,7 +36,7 @@ struct UnixAddress {
   socklen_t length = 0;
 };
 
-UnixAddress slot_address(const std::string& prefix, uint8_t slot) noexcept {
+UnixAddress slot_address(const std::string& prefix, Slot slot) noexcept {
   UnixAddress result;
   result.address.sun_family = AF_UNIX;
   const int n = std::snprintf(result.address.sun_path + 1, sizeof result.address.sun_path - 1,
@@ -57,9 +59,13 @@ bool from_our_user(msghdr& header) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& local, uint8_t first,
-                                                         uint8_t last) {
+Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& local, Slot first,
+                                                         Slot last) {
   std::unique_ptr<AddressGroup> group(new AddressGroup);
+  Result<std::unique_ptr<GroupTable>> table = GroupTable::open_locked(local);
+  if (!table) return table.error();
+  group->table_ = std::move(*table);
+  GroupTable& members = *group->table_;
   group->prefix_ = "weft-udp/" + std::to_string(::geteuid()) + "/" + text_of(local.gid) + "/" +
                    std::to_string(local.port) + "/";
   group->socket_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -72,9 +78,20 @@ Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& loc
   const int buffer = 1 << 20;
   (void)::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
   for (uint32_t slot = std::max(first, kFirstSlot); slot <= std::min(last, kLastSlot); ++slot) {
-    const UnixAddress address = slot_address(group->prefix_, static_cast<uint8_t>(slot));
+    const UnixAddress address = slot_address(group->prefix_, static_cast<Slot>(slot));
     if (::bind(fd, reinterpret_cast<const sockaddr*>(&address.address), address.length) == 0) {
-      group->slot_ = static_cast<uint8_t>(slot);
+      group->slot_ = static_cast<Slot>(slot);
+      (void)group->remove_dead();
+      const bool lone = !members.has_members();
+      const bool for_others = local.claim == Claim::shared && members.is_exclusive();
+      if (!lone && (local.claim == Claim::exclusive || for_others)) {
+        LocalAddress taken = local;
+        taken.claim = Claim::exclusive;
+        return in_use(taken);
+      }
+      if (lone) members.set_exclusive(local.claim == Claim::exclusive);
+      members.add_member(group->slot_);
+      group->joined_ = true;
       return group;
     }
     if (errno != EADDRINUSE)
@@ -86,43 +103,137 @@ Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& loc
                    " that this device may have are taken: use another address or close a device"};
 }
 
-void AddressGroup::steer(int udp) const noexcept {
-  // Sockets join the group in the order of their slots, unless one died since.
-  sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 5),         // top byte of the QPN; too short: socket 0
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 2, 0),  // QPN 1 and the like: socket 0
-      BPF_STMT(BPF_ALU | BPF_SUB | BPF_K, kFirstSlot),
-      BPF_STMT(BPF_RET | BPF_A, 0),  // out of range: the kernel hashes
-      BPF_STMT(BPF_RET | BPF_K, 0),
-  };
-  const sock_fprog program = {sizeof code / sizeof code[0], code};
-  (void)::setsockopt(udp, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program);
+void AddressGroup::enter(int udp) {
+  WEFT_DCHECK(udp_ < 0);
+  const base::Undo unlock([&] { table_->unlock(); });
+  udp_ = udp;
+  table_->append_socket(slot_);
+  steer();
 }
 
-bool AddressGroup::forward(uint8_t slot, const Message& message, uint32_t length) noexcept {
-  if (until_refresh_ == 0) {
-    ownerless_.reset();
-    lowest_ = kFirstSlot;
-    until_refresh_ = kRefreshAfter;
+void AddressGroup::leave(Descriptor udp) noexcept {
+  if (fork_.passed()) return;  // the parent is still a member
+  const bool locked = table_->lock();
+  if (locked) (void)remove_dead();
+  const std::unique_ptr<GroupTable> table = std::move(table_);
+  { const Descriptor closed = std::move(udp), freed = std::move(socket_); }
+  if (!locked) return;  // the others find out as after a kill
+  table->remove_member(slot_);
+  if (table->has_members())
+    table->set_stale();
+  else
+    table->remove_file();
+  table->unlock();
+}
+
+AddressGroup::~AddressGroup() {
+  if (fork_.passed() || table_ == nullptr) return;
+  if (udp_ >= 0) {
+    leave({});
+    return;
   }
-  --until_refresh_;
+  if (joined_) table_->remove_member(slot_);
+  if (!table_->has_members()) table_->remove_file();
+}
+
+bool AddressGroup::is_alive(Slot slot) const noexcept {
+  const Descriptor probe(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const UnixAddress to = slot_address(prefix_, slot);
+  return ::connect(probe.fd(), reinterpret_cast<const sockaddr*>(&to.address), to.length) == 0 ||
+         errno != ECONNREFUSED;
+}
+
+// Needs the lock. True: the order of sockets has changed.
+bool AddressGroup::remove_dead() noexcept {
+  bool changed = false;
+  for (uint32_t at = kFirstSlot; at <= kLastSlot; ++at) {
+    const auto slot = static_cast<Slot>(at);
+    if (table_->process_of(slot) == 0 || slot == slot_ || is_alive(slot)) continue;
+    changed |= table_->socket_of(slot).has_value();
+    table_->remove_member(slot);
+  }
+  return changed;
+}
+
+// Needs the lock.
+void AddressGroup::steer() {
+  if (!steers_) return;
+  steers_ = attach_steering(udp_, *table_);
+  if (!steers_) return;
+  ++counters_.programs;
+  table_->program_attached();
+}
+
+// `evidence`: we are the socket that the program has for this slot; 0: a member may be dead.
+void AddressGroup::repair(Slot evidence) noexcept {
+  if (!table_->try_lock()) return;
+  const base::Undo unlock([&] { table_->unlock(); });
+  bool changed = table_->stale();
+  changed |= remove_dead();
+  if (!changed && evidence != 0 && empty_since_ == table_->generation()) {
+    table_->swap_sockets(evidence, slot_);
+    changed = true;
+  }
+  if (changed) (void)base::memory_permitting([&] { steer(); });
+}
+
+void AddressGroup::on_foreign_frame(Slot slot) noexcept {
+  if (!steers_) return;
+  const bool evidence = table_->process_of(slot) != 0 && empty_since_ == table_->generation();
+  if (evidence || table_->stale()) repair(evidence ? slot : Slot{0});
+}
+
+bool AddressGroup::forward(Slot slot, const Message& message, uint32_t length) noexcept {
+  constexpr int kAttempts = 3;
   const uint64_t frames = (length + message.segment - 1) / message.segment;
-  const auto try_slot = [&](uint8_t to) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const Slot to = table_->process_of(slot) != 0 ? slot : table_->default_member();
+    if (to == slot_ || to == 0) return false;
     const Sent sent = send_to(to, message, length);
     if (sent == Sent::yes) counters_.forwarded += frames;
     if (sent == Sent::dropped) counters_.forward_drops += frames;
-    return sent != Sent::no_such_slot;
-  };
-  if (slot >= kFirstSlot && slot <= kLastSlot && !ownerless_[slot]) {
-    if (try_slot(slot)) return true;
-    ownerless_.set(slot);
+    if (sent != Sent::no_such_slot) return true;
+    repair(0);
   }
-  for (; lowest_ < slot_; ++lowest_)
-    if (try_slot(lowest_)) return true;
   return false;
 }
 
-AddressGroup::Sent AddressGroup::send_to(uint8_t slot, const Message& message,
+// ---- queue pair 1
+
+// Changes the table and the program with it.
+template <class Change>
+void AddressGroup::change(Change change) {
+  if (!table_->lock()) return;
+  const base::Undo unlock([&] { table_->unlock(); });
+  change();
+  steer();
+}
+
+void AddressGroup::open_general_services() {
+  change([&] { table_->set_manages(slot_); });
+}
+
+Result<void> AddressGroup::claim_service(uint64_t service) {
+  if (!table_->lock())
+    return Error{Code::busy, "another process holds the table of listeners: is it stopped?"};
+  const base::Undo unlock([&] { table_->unlock(); });
+  const Slot holder = table_->listener_of(service);
+  if (holder != 0 && table_->listens(holder, service) && is_alive(holder))
+    return Error{Code::address_in_use,
+                 "process " + std::to_string(table_->process_of(holder)) + " listens there"};
+  if (!table_->set_listener(service, slot_))
+    return Error{Code::no_memory, "the devices of this address have all their listeners in use"};
+  steer();
+  return {};
+}
+
+void AddressGroup::release_service(uint64_t service) {
+  change([&] { table_->remove_listener(service, slot_); });
+}
+
+// ---- forwarded messages
+
+AddressGroup::Sent AddressGroup::send_to(Slot slot, const Message& message,
                                          uint32_t length) noexcept {
   ForwardHeader head;
   head.segment = message.segment;
@@ -137,7 +248,10 @@ AddressGroup::Sent AddressGroup::send_to(uint8_t slot, const Message& message,
   header.msg_namelen = to.length;
   header.msg_iov = pieces;
   header.msg_iovlen = 2;
-  if (::sendmsg(fd(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return Sent::yes;
+  if (::sendmsg(fd(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+    table_->count_forwarded(slot);
+    return Sent::yes;
+  }
   return errno == ECONNREFUSED || errno == ENOENT ? Sent::no_such_slot : Sent::dropped;
 }
 
@@ -151,8 +265,12 @@ bool AddressGroup::receive(Message& message, size_t capacity) noexcept {
   header.msg_iovlen = 2;
   header.msg_control = control;
   header.msg_controllen = sizeof control;
+  const uint32_t expected = table_->forwarded(slot_);
   const ssize_t n = ::recvmsg(fd(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (n < 0) return false;
+  if (n < 0) {
+    received_ = expected;  // a message that is counted now comes with the next change
+    return false;
+  }
   message.length = message.offset = 0;
   const bool whole = n > static_cast<ssize_t>(sizeof head) && (header.msg_flags & MSG_TRUNC) == 0;
   if (!whole || !from_our_user(header) || head.magic != kMagic || head.segment == 0) {

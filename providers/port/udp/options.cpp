@@ -22,6 +22,7 @@ constexpr Key kKeys[] = {
     {"gro", &Options::gro, 0, 1},
     {"batch", &Options::batch, 1, 64},
     {"busy_poll", &Options::busy_poll, 0, 1'000'000},
+    {"shared", &Options::shared, 0, 1},
     {"switched", &Options::switched, 0, 1},
     {"mtu", &Options::mtu, 256, 65'000},
     {"ports", &Options::ports, 1, 16384},

@@ -13,8 +13,9 @@
 
 namespace weft::port::udp {
 
-// Forwarded messages are rare: their socket is read once in this many reads of the main one.
-constexpr uint32_t kForwardedEvery = 8;
+// Forwarded messages are announced in the table of the group. Their socket is also read once in
+// this many reads of the main one: what others than members sent must not remain there.
+constexpr uint32_t kForwardedEvery = 32;
 constexpr uint32_t kFullReadsToGrow = 8;
 
 Receiver::Receiver(int socket, const LocalAddress& local, uint32_t batch, AddressGroup* group)
@@ -55,7 +56,12 @@ size_t Receiver::receive(std::span<transport::Frame> frames) noexcept {
 
 void Receiver::fetch() noexcept {
   next_ = filled_ = 0;
-  if (group_ != nullptr && ++reads_ >= kForwardedEvery && fetch_forwarded()) return;
+  if (group_ != nullptr) {  // in turns with the main socket
+    ++reads_;
+    const bool look = !forwarded_last_ && (reads_ >= kForwardedEvery || group_->has_forwarded());
+    forwarded_last_ = look && fetch_forwarded();
+    if (forwarded_last_) return;
+  }
   for (uint32_t i = 0; i < depth_; ++i) {
     headers_[i].msg_hdr.msg_namelen = sizeof(sockaddr_in6);
     headers_[i].msg_hdr.msg_controllen = kControlBytes;
@@ -72,7 +78,11 @@ void Receiver::fetch() noexcept {
     filled_ = failed ? 0 : static_cast<uint32_t>(n);
   }
   if (failed) {
-    if (errno != EAGAIN && errno != EINTR) ++counters_.errors;
+    if (errno == EAGAIN) {
+      if (group_ != nullptr) group_->on_empty();
+    } else if (errno != EINTR) {
+      ++counters_.errors;
+    }
     depth_ = 1;
     full_reads_ = 0;
     return;
@@ -98,7 +108,7 @@ void Receiver::adapt_depth(bool trains) noexcept {
 
 bool Receiver::fetch_forwarded() noexcept {
   const bool got = group_->receive(slots_[0].message, kBufferBytes);
-  reads_ = got ? kForwardedEvery - 2 : 0;  // more may wait: in turns with the main socket
+  reads_ = got ? kForwardedEvery : 0;  // more may wait
   filled_ = got ? 1 : 0;
   return got;
 }
@@ -169,15 +179,20 @@ size_t Receiver::cut(std::span<transport::Frame> frames) noexcept {
 // Looks at the run of frames from the offset on that are for one slot. True: they are ours; false:
 // they were sent on to their owner and are behind the offset now.
 bool Receiver::steer(Message& message) noexcept {
-  const auto slot_at = [&](uint32_t offset) {
-    return AddressGroup::slot_of(message.bytes + offset,
-                                 std::min(message.segment, message.length - offset));
+  const auto length_at = [&](uint32_t offset) {
+    return std::min(message.segment, message.length - offset);
   };
-  const uint8_t slot = slot_at(message.offset);
+  const auto slot_at = [&](uint32_t offset) {
+    return group_->owner_of(message.bytes + offset, length_at(offset));
+  };
+  const udp::Slot slot = slot_at(message.offset);
   uint32_t end = message.offset;
   uint16_t count = 0;
   for (; end < message.length && slot_at(end) == slot; ++count)
     end += std::min(message.segment, message.length - end);
+  if (slot != group_->slot() &&
+      names_queue_pair(message.bytes + message.offset, length_at(message.offset)))
+    group_->on_foreign_frame(slot);
   if (slot == group_->slot() || !group_->forward(slot, message, end - message.offset)) {
     message.ours_until = end;
     return true;

@@ -66,9 +66,10 @@ class Receiver {
   uint32_t batch_;      // messages that one call may read
   uint32_t depth_ = 1;  // messages that the next call reads
   uint32_t full_reads_ = 0;
-  uint32_t filled_ = 0;  // messages read
-  uint32_t next_ = 0;    // first of them with frames left
-  uint32_t reads_ = 0;   // since the last read of forwarded messages
+  uint32_t filled_ = 0;          // messages read
+  uint32_t next_ = 0;            // first of them with frames left
+  uint32_t reads_ = 0;           // since forwarded messages were looked for
+  bool forwarded_last_ = false;  // the last read was one of forwarded messages
   AddressGroup* group_;
   std::byte* memory_ = nullptr;
   std::unique_ptr<mmsghdr[]> headers_;

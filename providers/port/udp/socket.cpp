@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "lib/base/membership.hpp"
+#include "providers/port/udp/holder.hpp"
 
 namespace weft::port::udp {
 namespace {
@@ -91,6 +92,7 @@ bool is_held_everywhere(uint32_t port) noexcept {
 Error in_use(const LocalAddress& local) {
   const std::string port = std::to_string(local.port + local.shift);
   const std::string where = "UDP port " + port + " of " + text_of(local.gid);
+  const std::string holder = "holder: " + holder_of(local);
   switch (local.claim) {
     case Claim::any_loopback:
       return {Code::address_in_use,
@@ -99,18 +101,15 @@ Error in_use(const LocalAddress& local) {
                   "it on 0.0.0.0; find it with: ss -ulnp sport = :" +
                   port};
     case Claim::exclusive:
-      return {Code::address_in_use, where +
-                                        " belongs to another device; open udp:lo to get a free "
-                                        "address, or find the holder: ss -ulnp sport = :" +
-                                        port};
+      return {Code::address_in_use, where + " belongs to another device (" + holder +
+                                        "); open udp:lo to get a free address"};
     case Claim::shared:
+    case Claim::engine:
       break;
   }
   return {Code::address_in_use,
-          where +
-              " is held by another user's process or by a program that does not share it "
-              "(ss -ulnp sport = :" +
-              port + ")"};
+          where + " is held by another user or by a program that does not share it (" + holder +
+              "); use another address of this machine, or on loopback udp:lo"};
 }
 
 Result<ReceiveSocket> open_group_socket(const LocalAddress& local, const Gid& group,
@@ -134,7 +133,8 @@ Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& op
   ReceiveSocket result = prepare_receive_socket(local.ipv4(), options);
   const int fd = result.socket.fd();
   if (fd < 0) return failed("cannot create a UDP socket");
-  if (local.claim == Claim::shared || local.engines) set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+  if (local.claim == Claim::shared || local.claim == Claim::engine || local.engines)
+    set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
   const bool bound = local.claim == Claim::any_loopback
                          ? bind_any_loopback(fd, local.gid, local.port)
                          : bind_to(fd, local.gid, local.port + local.shift, local.scope);

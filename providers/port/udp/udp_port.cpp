@@ -137,6 +137,10 @@ UdpPort::UdpPort(Endpoint endpoint, const Options& options, uint32_t segments)
       sender_(local_, sender_limits(local_, options, segments)),
       watch_(local_.interface, local_.gid) {}
 
+UdpPort::~UdpPort() {
+  if (group_ != nullptr) group_->leave(std::move(socket_.socket));
+}
+
 transport::Port::QpnRange UdpPort::qpn_range() const noexcept {
   if (group_ == nullptr) return {};
   return {static_cast<uint32_t>(group_->slot()) << 16, 1u << 16};
@@ -167,6 +171,18 @@ Result<void> UdpPort::join(const Gid& group) {
 
 void UdpPort::leave(const Gid& group) noexcept {
   std::erase_if(groups_, [&](const auto& side) { return side->address == group; });
+}
+
+void UdpPort::open_general_services() {
+  if (group_ != nullptr) group_->open_general_services();
+}
+
+Result<void> UdpPort::claim_service(uint64_t service) {
+  return group_ != nullptr ? group_->claim_service(service) : Result<void>{};
+}
+
+void UdpPort::release_service(uint64_t service) {
+  if (group_ != nullptr) group_->release_service(service);
 }
 
 void UdpPort::add_telemetry(const LocalAddress& local, ReceiveSocket socket, uint32_t batch) {
@@ -243,7 +259,8 @@ void UdpPort::append_counters(std::vector<Counter>& counters) const {
   counters.insert(counters.end(), {{"udp_forwarded", forward.forwarded},
                                    {"udp_forward_drops", forward.forward_drops},
                                    {"udp_forward_received", forward.forward_received},
-                                   {"udp_forward_refused", forward.forward_refused}});
+                                   {"udp_forward_refused", forward.forward_refused},
+                                   {"udp_steering_programs", forward.programs}});
 }
 
 }  // namespace weft::port

@@ -19,6 +19,7 @@ namespace weft::port {
 class UdpPort final : public transport::Port {
  public:
   UdpPort(udp::Endpoint endpoint, const udp::Options& options, uint32_t segments);
+  ~UdpPort() override;
   // Frames with telemetry come to a socket of their own.
   void add_telemetry(const udp::LocalAddress& local, udp::ReceiveSocket socket, uint32_t batch);
 
@@ -30,6 +31,9 @@ class UdpPort final : public transport::Port {
   }
   Result<void> join(const Gid& group) override;
   void leave(const Gid& group) noexcept override;
+  void open_general_services() override;
+  Result<void> claim_service(uint64_t service) override;
+  void release_service(uint64_t service) override;
   size_t receive(std::span<transport::Frame> frames) noexcept override;
   void release(std::span<const transport::Frame> frames) noexcept override;
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;

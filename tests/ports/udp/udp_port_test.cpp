@@ -194,13 +194,24 @@ TEST_CASE("udp: every port on lo has an address of its own") {
   CHECK(addresses.size() == 20);
 }
 
-TEST_CASE("udp: a loopback literal claims just that address") {
-  const auto port = open_port("127.77.3.9");
-  CHECK(port->address() == Gid::from_ipv4(127, 77, 3, 9));
+TEST_CASE("udp: a loopback literal is just that address, shared or not") {
+  const Gid address = Gid::from_ipv4(127, 77, 3, 9);
+  {
+    const auto port = open_port("127.77.3.9"), second = open_port("127.77.3.9");
+    CHECK(port->address() == address);
+    CHECK(second->address() == address);
+    CHECK(port->qpn_range().first != second->qpn_range().first);
+    REQUIRE_FALSE(port::open_udp_port({"127.77.3.9", {{"shared", "0"}}}).ok());
+  }
+  const auto port = open_port("127.77.3.9", {{"shared", "0"}});
+  CHECK(port->address() == address);
+  CHECK(port->qpn_range().count > 0xFFFF00);
   const auto again = port::open_udp_port({"127.77.3.9", {}});
   REQUIRE_FALSE(again.ok());
   CHECK(again.error().code == Code::address_in_use);
   CHECK(again.error().message.find("127.77.3.9") != std::string::npos);
+  CHECK(again.error().message.find("process " + std::to_string(::getpid()) + " (") !=
+        std::string::npos);
 }
 
 TEST_CASE("udp: a bad address or option says what would be right") {

@@ -93,8 +93,7 @@ int echo(Port& port, int count, uint32_t back_to, int end) {
   for (int idle = 0; idle < 5;) {
     const size_t n = port.receive(frames);
     for (size_t i = 0; i < n; ++i) {
-      if (port::udp::AddressGroup::slot_of(frames[i].bytes, frames[i].length) != slot(port))
-        return 3;
+      if (static_cast<uint8_t>(frames[i].bytes[5]) != slot(port)) return 3;
       Path path;
       path.source = port.address();
       path.destination = frames[i].path->source;
@@ -215,6 +214,83 @@ TEST_CASE("udp: kill -9 of one member harms no other and frees its slot") {
   check_delivery(members, 10);
   ::close(ready[0]);
   ::close(ready[1]);
+}
+
+// Two members are killed at once, so that no process knows in which order their sockets were closed.
+TEST_CASE("udp: the kernel selects the right socket again after some were closed") {
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  const auto victim = [&] {
+    const pid_t pid = child([&] {
+      const auto port = try_open("127.78.4.1");
+      if (!port || ::write(ready[1], "+", 1) != 1) return 1;
+      for (;;) ::pause();
+      return 0;
+    });
+    char mark = 0;
+    REQUIRE(::read(ready[0], &mark, 1) == 1);
+    return pid;
+  };
+  const pid_t first = victim(), second = victim();
+  Ports members;
+  for (int i = 0; i < 4; ++i) members.push_back(open_port("127.78.4.1"));
+  const pid_t third = victim();
+  check_delivery(members, 4);
+  CHECK(total(members, "udp_forwarded") == 0);
+  for (const pid_t pid : {second, third, first}) REQUIRE(::kill(pid, SIGKILL) == 0);
+  for (const pid_t pid : {second, third, first}) CHECK(result_of(pid) == -1);
+  check_delivery(members, 20);
+  members.erase(members.begin() + 1);
+  members.push_back(open_port("127.78.4.1"));
+  members.erase(members.begin());
+  check_delivery(members, 20);
+  const uint64_t forwarded = total(members, "udp_forwarded");
+  check_delivery(members, 20);
+  CHECK(total(members, "udp_forwarded") == forwarded);
+  CHECK(total(members, "udp_forward_drops") == 0);
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST_CASE("udp: members on one address claim services once each") {
+  constexpr uint64_t kService = 0x0106'1B58;
+  Ports members;
+  for (int i = 0; i < 2; ++i) {
+    members.push_back(open_port("127.78.4.2"));
+    members.back()->open_general_services();
+  }
+  REQUIRE(members[0]->claim_service(kService));
+  REQUIRE(members[1]->claim_service(kService + 1));
+  const Result<void> taken = members[1]->claim_service(kService);
+  REQUIRE_FALSE(taken);
+  CHECK(taken.error().code == Code::address_in_use);
+  CHECK(taken.error().message.find("process " + std::to_string(::getpid())) != std::string::npos);
+  members[0]->release_service(kService);
+  REQUIRE(members[1]->claim_service(kService));
+  members.pop_back();  // with its services
+  CHECK(members[0]->claim_service(kService));
+  CHECK(members[0]->claim_service(kService + 1));
+}
+
+TEST_CASE("udp: the shared loopback address is one for a user, and the next for another") {
+  if (::geteuid() != 0) WEFT_SKIP("udp two users", "changing the user needs root");
+  const Keys shared = {{"shared", "1"}};
+  const auto mine = open_port("lo", shared), again = open_port("lo", shared);
+  CHECK(mine->address() == again->address());
+  CHECK(mine->address().bytes[15] == 1);
+  const std::string text = to_string(mine->address());
+  const pid_t other_user = child([&] {
+    if (::setuid(65534) != 0) return 1;
+    const auto first = port::open_udp_port({"lo", shared}),
+               more = port::open_udp_port({"lo", shared});
+    if (!first || !more) return 2;
+    if ((*first)->address() == mine->address()) return 3;
+    if ((*first)->address() != (*more)->address()) return 4;
+    const auto refused = port::open_udp_port({text, {}});
+    if (refused || refused.error().code != Code::address_in_use) return 5;
+    return refused.error().message.find("of user 0") != std::string::npos ? 0 : 6;
+  });
+  CHECK(result_of(other_user) == 0);
 }
 
 TEST_CASE("udp: two processes share one address of a veth") {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Offsets are those of IBTA: BTH, DETH, MAD header, then the body of the MAD (lib/roce/cm/mad.hpp).
+#include "providers/port/udp/steering.hpp"
+
+#include <linux/filter.h>
+
+#include <cstring>
+#include <vector>
+
+#include "lib/base/bytes.hpp"
+
+namespace weft::port::udp {
+namespace {
+
+constexpr uint32_t kQpnTopByte = 5;         // in the BTH
+constexpr uint32_t kMad = 12 + 8;           // behind BTH and DETH
+constexpr uint32_t kAttribute = kMad + 16;  // 16 bits
+constexpr uint32_t kBody = kMad + 24;
+constexpr uint32_t kRequestId = kBody;     // SIDR_REP: the requester's ID
+constexpr uint32_t kRemoteId = kBody + 4;  // all but requests and SIDR_REP
+constexpr uint32_t kService = kBody + 8;   // REQ, SIDR_REQ: 64 bits
+constexpr uint32_t kShortestMad = kService + 8;
+constexpr uint16_t kReq = 0x10, kSidrReq = 0x17, kSidrRep = 0x18;
+constexpr uint32_t kMostServices = 256;  // of a program: the kernel bounds its length
+
+template <class Integer>
+Integer load(const std::byte* at) noexcept {
+  Integer value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+bool names_queue_pair(const std::byte* frame, uint32_t length) noexcept {
+  return length > kQpnTopByte && frame[kQpnTopByte] != std::byte{0};
+}
+
+Slot owner_of(const std::byte* frame, uint32_t length, const GroupTable& table) noexcept {
+  if (names_queue_pair(frame, length)) return static_cast<Slot>(frame[kQpnTopByte]);
+  if (length < kShortestMad) return 0;
+  switch (uint16_t{load<base::Be16>(frame + kAttribute)}) {
+    case kReq:
+    case kSidrReq:
+      return table.listener_of(load<base::Be64>(frame + kService));
+    case kSidrRep:
+      return static_cast<Slot>(frame[kRequestId]);
+    default:
+      return static_cast<Slot>(frame[kRemoteId]);
+  }
+}
+
+bool attach_steering(int udp, const GroupTable& table) {
+  std::vector<sock_filter> code;
+  const auto add = [&](const sock_filter& step) { code.push_back(step); };
+  const auto select = [&](uint32_t value, uint32_t socket) {
+    add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
+    add(BPF_STMT(BPF_RET | BPF_K, socket));
+  };
+  // Loads the slot; a frame that is too short ends the program with socket 0.
+  add(BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kQpnTopByte));
+  const size_t to_slots = code.size() + 1;
+  add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
+  add(BPF_STMT(BPF_JMP | BPF_JA, 0));  // to the sockets by slot
+  add(BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kAttribute));
+  add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kReq, 6, 0));
+  add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kSidrReq, 5, 0));
+  add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kSidrRep, 2, 0));
+  add(BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kRemoteId));
+  add(BPF_STMT(BPF_JMP | BPF_JA, 1));
+  add(BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kRequestId));
+  const size_t also_to_slots = code.size();
+  add(BPF_STMT(BPF_JMP | BPF_JA, 0));  // to the sockets by slot
+  const uint32_t otherwise = table.socket_of(table.default_member()).value_or(0);
+  add(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kService + 4));
+  table.visit_listeners(kMostServices, [&](uint64_t service, Slot slot) {
+    if (const auto socket = table.socket_of(slot)) select(static_cast<uint32_t>(service), *socket);
+  });
+  add(BPF_STMT(BPF_RET | BPF_K, otherwise));
+  for (const size_t jump : {to_slots, also_to_slots})
+    code[jump].k = static_cast<uint32_t>(code.size() - jump - 1);
+  for (uint32_t socket = 0; socket < table.socket_count(); ++socket)
+    select(table.slot_at(socket), socket);
+  add(BPF_STMT(BPF_RET | BPF_K, otherwise));
+  const sock_fprog program = {static_cast<unsigned short>(code.size()), code.data()};
+  return ::setsockopt(udp, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0;
+}
+
+}  // namespace weft::port::udp
