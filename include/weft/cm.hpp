@@ -30,7 +30,8 @@
 // Ports are those of RDMA_PS_TCP, and of RDMA_PS_UDP for datagrams. Private data has a fixed length
 // on the wire: the receiver gets the sender's bytes, padded with zeros.
 //
-// Providers: roce over any port; of several processes that share an address, only the first.
+// Providers: roce over any port. Devices that share an address, in one process or in several, have
+// its ports in common, and each receives what is for its own listeners and connections.
 // ibverbs through librdmacm, which is loaded with the first channel, and the kernel's rdma_cm,
 // which chooses path MTU and PSNs and has a longer timeout for a silent peer (a minute). Others:
 // not_supported.
@@ -151,7 +152,8 @@ class CmId {
   // not_supported (ibverbs).
   Result<void> bind(uint16_t port) const;
   // Listens on a port of the device's address; 0 is the port of bind(), or picks a free one.
-  // Errors: address_in_use, bad_state.
+  // Errors: address_in_use (names the process that listens there), bad_state, no_memory (1024
+  // listeners of one address).
   Result<void> listen(uint16_t port) const;
 
   // Requests a connection of `qp` (RC or UC, in RESET, or in INIT with receives posted). Ends in
@@ -232,9 +234,8 @@ struct CmEvent {
 class CmChannel {
  public:
   CmChannel() = default;
-  // Opens a channel. Errors: not_supported (the device has no connection manager), address_in_use
-  // (another process on the same address has it), not_found (ibverbs: librdmacm or the kernel
-  // module is missing), permission_denied, no_memory.
+  // Opens a channel. Errors: not_supported (the device has no connection manager), not_found
+  // (ibverbs: librdmacm or the kernel module is missing), permission_denied, no_memory.
   static Result<CmChannel> create(const Device& device);
   explicit operator bool() const noexcept { return impl_ != nullptr; }
 

@@ -12,6 +12,12 @@ namespace {
 
 constexpr uint32_t kFirstFreePort = 0xC000, kFreePorts = 0x4000;
 
+// Another device listens on a port of the address of `device`.
+Error in_use(uint16_t port, const Device& device, const Error& why) {
+  return {why.code, "port " + std::to_string(port) + " of " + to_string(device.attributes().gid) +
+                        ": " + why.message};
+}
+
 }  // namespace
 
 ConnectionId::ConnectionId(std::shared_ptr<ConnectionChannel> channel, CmService service)
@@ -59,7 +65,10 @@ ConnectionId::~ConnectionId() {
   if (phase_ == Phase::listening) channel_->unregister_listener(service);
   if (agent_id_ != 0) channel_->unregister_id(agent_id_);
   context_.with_agent([&](cm::Agent& agent, Instant now) {
-    if (phase_ == Phase::listening) agent.stop_listening(service);
+    if (phase_ == Phase::listening) {
+      context_.port().release_service(service);
+      agent.stop_listening(service);
+    }
     agent.release(agent_id_, now);
     return true;
   });
@@ -128,11 +137,16 @@ Result<void> ConnectionId::listen(uint16_t wanted) {
       Result<void> claimed = agent.listen(service, channel_->inbox());
       if (!claimed) return claimed;
       base::Undo undo([&] { agent.stop_listening(service); });
+      claimed = context_.port().claim_service(service);
+      if (!claimed) return Result<void>(in_use(candidate, device_, claimed.error()));
+      base::Undo release([&] { context_.port().release_service(service); });
       channel_->register_listener(service, shared_from_this());
+      release.forget();
       undo.forget();
       return claimed;
     });
-    if (!listens) continue;
+    if (!listens && listens.error().code == Code::address_in_use) continue;
+    if (!listens) return listens;
     facts_.port = candidate;
     phase_ = Phase::listening;
     break;

@@ -8,11 +8,10 @@ namespace weft::roce_provider {
 
 namespace {
 
-// True for the process with the lowest part of the queue pair numbers: of processes that share an
-// address, it receives what arrives for queue pair 1.
-bool owns_queue_pair_1(const transport::Port& port) {
+// The upper 8 bits of the numbers of a device that shares its address; 0: it does not.
+uint8_t slot_of(const transport::Port& port) {
   const transport::Port::QpnRange range = port.qpn_range();
-  return range.count != 1u << 16 || range.first >> 16 == 1;
+  return range.count == 1u << 16 ? static_cast<uint8_t>(range.first >> 16) : 0;
 }
 
 }  // namespace
@@ -36,15 +35,13 @@ Result<std::shared_ptr<verbs::CmChannel>> RoceContext::create_cm_channel(const D
   if (forked()) return Error{Code::permission_denied, software::kForked};
   {
     driver::Holder hold(driver_.lock());
-    if (!owns_queue_pair_1(driver_.port()))
-      return Error{Code::address_in_use,
-                   "connections of " + to_string(attributes_.gid) +
-                       " are made by the process that opened it first: give this one an address "
-                       "of its own, or use connect() of weft/connect.hpp"};
     if (agent_ == nullptr) {
       auto agent = std::make_unique<cm::Agent>(
-          cm::AgentConfig{.address = attributes_.gid, .start = driver_.now()}, random_);
+          cm::AgentConfig{
+              .address = attributes_.gid, .start = driver_.now(), .slot = slot_of(driver_.port())},
+          random_);
       first_requests_ = std::make_unique<FirstRequests>(*agent, driver_);
+      driver_.port().open_general_services();
       agent_ = std::move(agent);
       machine_.attach_services(agent_.get());
     }

@@ -50,6 +50,8 @@ class RoceContext final
     driver_.after_control();
     return result;
   }
+  // Under the driver's lock, as in with_agent().
+  transport::Port& port() noexcept { return driver_.port(); }
   bool forked() const noexcept { return driver_.forked(); }
   // False: there is no progress thread; the application must call.
   bool start_background_progress() noexcept { return driver_.start_background_progress(); }

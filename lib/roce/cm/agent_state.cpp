@@ -72,7 +72,7 @@ void send_dreq(AgentState& agent, Connection& c, Instant now) noexcept {
 }
 
 Connection& create_connection(AgentState& agent, State state, const Gid& peer) {
-  Connection& c = agent.table.create(state, peer, agent.random);
+  Connection& c = agent.table.create(state, peer, agent.config.slot, agent.random);
   c.retry_timeout = agent.config.response_timeout;
   c.retries_left = agent.config.retries;
   return c;

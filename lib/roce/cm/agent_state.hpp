@@ -32,6 +32,8 @@ struct AgentConfig {
   uint32_t max_half_open = 512;
   uint32_t max_requests = 256;  // outstanding to one peer
   uint32_t max_connections = 65536;
+  // The upper 8 bits of all ids, where several agents share an address; 0: ids are 32 random bits.
+  uint8_t slot = 0;
 };
 
 enum class AgentCount : uint8_t {

@@ -7,9 +7,15 @@
 
 namespace weft::cm {
 
-Connection& ConnectionTable::create(State state, const Gid& peer, base::SecureRandom& random) {
+Connection& ConnectionTable::create(State state, const Gid& peer, uint8_t slot,
+                                    base::SecureRandom& random) {
+  constexpr uint32_t kSlotShift = 24;
+  const auto draw = [&] {
+    const uint32_t bits = random.next32();
+    return slot == 0 ? bits : uint32_t{slot} << kSlotShift | bits >> (32 - kSlotShift);
+  };
   uint32_t id = 0;
-  while (id == 0 || by_id_.contains(id)) id = random.next32();
+  while (id == 0 || by_id_.contains(id)) id = draw();
   auto made = std::make_unique<Connection>(id, state, peer);
   return *by_id_.emplace(id, std::move(made)).first->second;
 }

@@ -16,8 +16,9 @@ namespace weft::cm {
 class ConnectionTable {
  public:
   size_t size() const noexcept { return by_id_.size(); }
-  // With a random id, so that no third party off the path can send MADs of the connection.
-  Connection& create(State state, const Gid& peer, base::SecureRandom& random);
+  // With a random id, so that no third party off the path can send MADs of the connection. `slot`,
+  // unless it is 0, is in its upper 8 bits.
+  Connection& create(State state, const Gid& peer, uint8_t slot, base::SecureRandom& random);
   // Of all indices; the connection is neither armed nor in an inbox.
   void erase(Connection& c) noexcept;
 

@@ -53,6 +53,6 @@ class Demo(unittest.TestCase):
 
 if __name__ == "__main__":
     if not (BIN / "weft_srd_demo").exists():
-        print("SKIPPED: conformance/srd_demo_test: bench/ is not built")
+        print("SKIPPED: tools/srd_demo_test: bench/ is not built")
     else:
         unittest.main()
