@@ -47,6 +47,16 @@ std::vector<std::string> device_strings() {
   return strings;
 }
 
+// In verbs a device has one address in all processes. On loopback the port has that on request.
+std::string with_shared_address(const std::string& spec) {
+  const size_t comma = spec.find(',');
+  const std::string name = spec.substr(0, comma);
+  const bool loopback = name == "roce" || name == "roce+udp" || name == "roce+udp:" ||
+                        name == "roce+udp:lo" || name == "roce:lo";
+  if (!loopback || spec.find("udp.shared") != std::string::npos) return spec;
+  return name + ",udp.shared=1" + (comma == std::string::npos ? "" : spec.substr(comma));
+}
+
 std::unique_ptr<DeviceEntry> entry_of(const std::string& spec, int index) {
   auto entry = std::make_unique<DeviceEntry>();
   ibv_device& device = entry->device;
@@ -57,9 +67,9 @@ std::unique_ptr<DeviceEntry> entry_of(const std::string& spec, int index) {
   std::snprintf(device.dev_path, sizeof device.dev_path, "/sys/class/infiniband_verbs/uverbs%d",
                 index);
   std::snprintf(device.ibdev_path, sizeof device.ibdev_path, "/sys/class/infiniband/weft%d", index);
-  entry->spec = spec;
+  entry->spec = with_shared_address(spec);
   // A device of the provider `ibverbs` says its own only when it is open.
-  const auto guid = node_guid(spec);
+  const auto guid = node_guid(entry->spec);
   entry->guid = guid ? __builtin_bswap64(*guid) : 0;
   entry->index = index;
   return entry;
