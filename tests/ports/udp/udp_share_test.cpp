@@ -216,7 +216,7 @@ TEST_CASE("udp: kill -9 of one member harms no other and frees its slot") {
   ::close(ready[1]);
 }
 
-// Two members are killed at once, so that no process knows in which order their sockets were closed.
+// Processes are killed at once, so that none knows in which order their sockets were closed.
 TEST_CASE("udp: the kernel selects the right socket again after some were closed") {
   int ready[2];
   REQUIRE(::pipe(ready) == 0);
