@@ -78,12 +78,20 @@ inline constexpr uint32_t kReady = 1;
 inline constexpr uint32_t kClaimed = 2;  // the consumer may be reading it
 inline constexpr uint32_t kRevoked = 3;  // the producer took it back
 
+// Whether the consumer sleeps, in RingControl::consumer_state. From kAwake to kAsleep it issues a
+// barrier in all processes that send to it, between kAsleep and kAwakeBriefly it has a fence, and
+// the producer has one before it trusts kAwakeBriefly: a barrier interrupts other cores, and a
+// thread that sleeps until the next frame would issue one for each.
+inline constexpr uint32_t kAwake = 0;
+inline constexpr uint32_t kAsleep = 1;  // ring the doorbell after a slot is filled
+inline constexpr uint32_t kAwakeBriefly = 2;
+
 // The first page of the shared memory: a line for each writer and rate of change.
 struct RingControl {
-  alignas(kCacheLine) std::atomic<uint32_t> producer_waits;   // wake it when slots become free
-  alignas(kCacheLine) std::atomic<uint64_t> consumed;         // slots that may be used again
-  alignas(kCacheLine) std::atomic<uint32_t> consumer_sleeps;  // wake it when a slot is filled
-  std::atomic<uint32_t> refuses_references;                   // pulling failed: copy from now on
+  alignas(kCacheLine) std::atomic<uint32_t> producer_waits;  // wake it when slots become free
+  alignas(kCacheLine) std::atomic<uint64_t> consumed;        // slots that may be used again
+  alignas(kCacheLine) std::atomic<uint32_t> consumer_state;  // kAwake, kAsleep, kAwakeBriefly
+  std::atomic<uint32_t> refuses_references;                  // pulling failed: copy from now on
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "providers/port/shm/shm_port.hpp"
 
@@ -32,6 +33,9 @@ ssize_t read_message(int socket, void* buffer, size_t size) noexcept {
 
 void ShmPort::poll_connections() noexcept {
   calls_ = 0;
+  if (!std::exchange(awake_briefly_, false) && !asleep_)  // no thread has slept lately
+    for (InLink* link : polled_)
+      link->ring.control().consumer_state.store(shm::kAwake, std::memory_order_relaxed);
   epoll_event events[64];
   const int count = epoll_wait(epoll_.fd(), events, 64, 0);
   for (int i = 0; i < count; ++i) {

@@ -195,6 +195,8 @@ void ShmPort::admit(Handshake& handshake) {
   link->path.destination = gid_;
   link->pid = handshake.peer.pid;
   reserve_link();
+  // Before the peer may send on it: a thread may sleep already, and another one be here.
+  if (asleep_) link->ring.control().consumer_state.store(shm::kAsleep);
 
   shm::HandshakeReply reply;
   reply.flags = barrier_ ? shm::kFlagBarrier : 0;

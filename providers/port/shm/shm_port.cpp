@@ -161,13 +161,18 @@ bool ShmPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit)
     return false;
   }
   descriptors.push_back({epoll_.fd(), POLLIN, 0});
+  asleep_ = true;
   return true;
 }
 
 // Says that we sleep, then looks once more: a peer that published before it saw that is seen here.
 bool ShmPort::prepare_sleep(bool want_transmit) noexcept {
-  for (InLink* link : polled_)
-    link->ring.control().consumer_sleeps.store(1, std::memory_order_relaxed);
+  bool barrier = want_transmit;
+  for (InLink* link : polled_) {
+    auto& state = link->ring.control().consumer_state;
+    barrier |= state.load(std::memory_order_relaxed) == shm::kAwake;
+    state.store(shm::kAsleep, std::memory_order_relaxed);
+  }
   if (want_transmit) {
     for (auto& [gid, link] : out_) {
       if (!link->blocked) continue;
@@ -177,7 +182,7 @@ bool ShmPort::prepare_sleep(bool want_transmit) noexcept {
       link->ring->control().producer_waits.store(1, std::memory_order_relaxed);
     }
   }
-  if (barrier_) shm::barrier_everywhere();
+  if (barrier_ && barrier) shm::barrier_everywhere();
   base::full_fence();
   for (InLink* link : polled_)
     if (link->state != InLink::State::cut && link->ring.ready()) return false;
@@ -190,12 +195,21 @@ bool ShmPort::prepare_sleep(bool want_transmit) noexcept {
 
 void ShmPort::cancel_sleep() noexcept {
   for (InLink* link : polled_)
-    link->ring.control().consumer_sleeps.store(0, std::memory_order_relaxed);
+    link->ring.control().consumer_state.store(shm::kAwakeBriefly, std::memory_order_relaxed);
+  awake_briefly_ = true;
   for (auto& [gid, link] : out_)
     if (link->ring) link->ring->control().producer_waits.store(0, std::memory_order_relaxed);
 }
 
+void ShmPort::suspend_wait() noexcept {
+  for (InLink* link : polled_)
+    link->ring.control().consumer_state.store(shm::kAwakeBriefly, std::memory_order_relaxed);
+}
+
+bool ShmPort::resume_wait() noexcept { return prepare_sleep(false); }
+
 void ShmPort::finish_wait() noexcept {
+  asleep_ = false;
   cancel_sleep();
   calls_ = kPollConnectionsEvery;  // something happened: look around in the next receive()
 }

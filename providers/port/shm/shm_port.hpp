@@ -13,12 +13,13 @@
 #include "lib/base/gid_hash.hpp"
 #include "lib/base/random.hpp"
 #include "lib/transport/port.hpp"
+#include "lib/transport/suspended_wait.hpp"
 #include "providers/port/shm/link.hpp"
 #include "providers/port/shm/options.hpp"
 
 namespace weft::port {
 
-class ShmPort final : public transport::Port {
+class ShmPort final : public transport::Port, public transport::SuspendedWait {
  public:
   static Result<std::unique_ptr<ShmPort>> open(const transport::PortOptions& options);
   ~ShmPort() override;
@@ -35,6 +36,8 @@ class ShmPort final : public transport::Port {
   void detach(void* base, size_t size) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
+  void suspend_wait() noexcept override;
+  bool resume_wait() noexcept override;
   void append_counters(std::vector<Counter>& counters) const override;
 
  private:
@@ -106,6 +109,8 @@ class ShmPort final : public transport::Port {
   shm::OutLink* last_out_ = nullptr;
   bool cleanup_due_ = false;
   bool barrier_ = false;
+  bool asleep_ = false;         // between prepare_wait() and finish_wait()
+  bool awake_briefly_ = false;  // a sleep ended since the last poll_connections()
   alignas(shm::kCacheLine) std::array<shm::SlotCopy, kBurst> heads_;
 
   shm::Options options_;

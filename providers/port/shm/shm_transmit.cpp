@@ -132,9 +132,15 @@ void ShmPort::announce(OutLink& link) noexcept {
   } else {
     base::full_fence();
   }
-  auto& sleeps = link.ring->control().consumer_sleeps;
-  if (sleeps.load(std::memory_order_relaxed) == 0 || link.is_self) return;
-  if (sleeps.exchange(0) == 0) return;
+  auto& consumer = link.ring->control().consumer_state;
+  uint32_t state = consumer.load(std::memory_order_relaxed);
+  if (state == shm::kAwake || link.is_self) return;
+  if (state == shm::kAwakeBriefly) {
+    base::full_fence();
+    state = consumer.load(std::memory_order_relaxed);
+  }
+  if (state != shm::kAsleep) return;
+  if (!consumer.compare_exchange_strong(state, shm::kAwakeBriefly)) return;
   shm::ring_doorbell(link.socket.fd());
   ++counts_.tx_doorbells;
 }
