@@ -114,10 +114,11 @@ class QueuePair {
   // Posts send requests in order and stops at the first invalid one. Legal in RTS and SQD; in ERR
   // requests are accepted and flushed. The memory that a request names belongs to the device until
   // it completes (SendRequest in wr.hpp). Errors: queue_full, bad_state, invalid_argument.
-  // When packets leave (roce, srd): the requests of the first two calls after a poll() leave at
-  // once. Those of later calls leave together with the 64th request, with a long one, with the next
-  // poll() or wait(), or within a millisecond; with single_thread=1 the last is not so: call poll()
-  // or Device::progress().
+  // When packets leave (roce, srd): inside the call, as far as the window is open. Only if the
+  // program has polled within 20 us of its posts 16 times in a row, requests from the third call
+  // after a poll on are held, to leave together: with the 64th, with a long one, with the next
+  // poll() or wait(); one that then does not poll waits once for 0.4 ms. With single_thread=1 they
+  // are always held, until the program calls poll() or Device::progress().
   PostStatus post_send(std::span<const SendRequest> requests) const noexcept;
   // Posts one send request.
   PostStatus post_send(const SendRequest& request) const noexcept {

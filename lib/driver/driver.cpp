@@ -19,11 +19,6 @@ namespace weft::driver {
 
 namespace {
 
-constexpr uint32_t kEagerPosts = 2;  // posts after a poll that are sent at once
-constexpr uint32_t kBatch = 64;      // later requests leave together, at most this many
-// The thread's longest sleep when there was no memory for all descriptors to sleep on.
-constexpr Duration kShortSleep = Duration::from_ms(1);
-
 // Printed unless WEFT_LOG=off: the application sees no error of its own, only timeouts.
 void log_icrc_failures(const Gid& peer) noexcept {
   const char* const level = std::getenv("WEFT_LOG");
@@ -50,6 +45,8 @@ Driver::Driver(std::unique_ptr<transport::Port> port, const MakeMachine& make_ma
       idle_mask_(options.paces ? 0 : 15),
       rx_(new transport::Frame[kBurst]),
       tx_(port_->capabilities().burst),
+      posts_(clock_, options.single_thread),
+      suspension_(*port_),
       hand_off_(lock_, clock_) {}
 
 Result<void> Driver::start() {
@@ -57,8 +54,15 @@ Result<void> Driver::start() {
   if (async_fd_ < 0) return Error{Code::no_memory, "no more file descriptors: raise `ulimit -n`"};
   if (const Result<void> opened = background_.open(); !opened || !threaded_) return opened;
   return background_.start({
-      .turn = [this](std::vector<pollfd>& list) { return turn_before_sleep(list); },
+      .turn = [this](std::vector<pollfd>& list,
+                     bool polled) { return turn_before_sleep(list, polled); },
       .finish_sleep = [this] { finish_sleep(); },
+      .send_held_posts =
+          [this] {
+            if (!lock_.try_lock()) return;
+            if (posts_.overdue()) after_control();
+            unlock();
+          },
       .take_port_events =
           [this] {
             Holder hold(lock_);
@@ -87,21 +91,24 @@ void Driver::progress() noexcept {
     hand_off_.run_pending();
   }
   if (!lock_.try_lock()) return;
-  turn();
-  if (background_.active() && next_deadline() < background_.wake_up()) background_.wake();
+  posts_.on_poll();
+  const size_t received = turn();
+  if (background_.active()) {
+    leave_to_thread(received == kBurst);
+    suspension_.on_empty_poll();
+  }
   unlock();
 }
 
-void Driver::turn() noexcept {
+size_t Driver::turn() noexcept {
   WEFT_DCHECK(lock_.held());
-  posts_since_poll_ = 0;
-  unflushed_ = 0;
+  posts_.on_turn();
   const size_t received = port_->receive({rx_.get(), kBurst});
   WEFT_DCHECK(received <= kBurst);
   // Pending events end an idle turn too: the next turn may be the thread's last before it sleeps.
   const bool busy =
       received != 0 || machine_->wants_transmit() || !tx_.empty() || machine_->has_pending_events();
-  if (!busy && (++idle_turns_ & idle_mask_) != 0) return;
+  if (!busy && (++idle_turns_ & idle_mask_) != 0) return 0;
   const Instant now = clock_.now();
   machine_->set_time(now);
   if (received != 0) {
@@ -112,6 +119,7 @@ void Driver::turn() noexcept {
   flush(now);
   notify();
   check_invariants();
+  return received;
 }
 
 // Makes the descriptors readable: of completion queues that fired, and of asynchronous events.
@@ -146,27 +154,23 @@ void Driver::take_port_events() noexcept {
 
 void Driver::after_post(uint32_t requests) noexcept {
   WEFT_DCHECK(lock_.held());
-  unflushed_ += requests;
-  // While the thread is active the next poll may be far away, so requests leave at once.
-  const bool eager = posts_since_poll_++ < kEagerPosts || background_.active();
-  if (!eager && unflushed_ < kBatch && !machine_->has_bulk()) {
-    if (machine_->has_pending_events()) notify();  // it may have completed inside the call
-    return;
+  // While packets wake the thread the next poll may be far away.
+  if (background_.active() && !suspension_.on_post()) background_.wake();
+  if (posts_.on_post(requests, background_.active() || machine_->has_bulk())) {
+    after_control();
+  } else if (machine_->has_pending_events()) {
+    notify();  // it may have completed inside the call
   }
-  unflushed_ = 0;
-  after_control();
 }
 
 void Driver::after_control() noexcept {
   WEFT_DCHECK(lock_.held());
   const Instant now = clock_.now();
   machine_->set_time(now);
-  const bool full = !flush(now);
+  flush(now);
   notify();
   check_invariants();
-  if (!background_.active()) return;
-  if (full || machine_->wants_transmit() || next_deadline() < background_.wake_up())
-    background_.wake();
+  if (background_.active()) leave_to_thread(false);
 }
 
 void Driver::wait_until_sent(const std::function<bool()>& has_pending) noexcept {
@@ -187,53 +191,23 @@ void Driver::wait_until_sent(const std::function<bool()>& has_pending) noexcept 
 
 size_t Driver::poll(CqHandle& cq, std::span<Completion> out, Instant* times) noexcept {
   if (forked()) return 0;
-  if (!cq.ring.empty()) {
-    Holder hold(cq.consumer);
-    if (const size_t n = cq.ring.pop(out, times)) return n;
-  }
-  progress();
+  if (threaded_) background_.on_poll();
+  if (cq.ring.empty()) progress();
   if (cq.ring.empty()) return 0;
-  Holder hold(cq.consumer);
-  return cq.ring.pop(out, times);
-}
-
-void Driver::arm(CqHandle& cq, Notify notify) noexcept {
-  if (forked()) return;
+  size_t count;
   {
-    Holder hold(lock_);
-    cq.ring.arm(notify);
+    Holder hold(cq.consumer);
+    count = cq.ring.pop(out, times);
   }
-  // The application polls the queue once more before it sleeps (verbs: ibv_req_notify_cq).
-  if (threaded_) background_.activate(true);
-}
-
-bool Driver::start_background_progress() noexcept {
-  if (!threaded_) return false;
-  background_.activate(false);
-  return true;
-}
-
-Duration Driver::turn_before_sleep(std::vector<pollfd>& descriptors) noexcept {
-  lock_.lock();
-  background_.begin_turn();
-  turn();
-  const Instant now = clock_.now();
-  Instant deadline = next_deadline();
-  const bool full = !tx_.empty();
-  bool sleep = (!machine_->wants_transmit() || full) && deadline > now;
-  const auto prepare = [&] { sleep = sleep && port_->prepare_wait(descriptors, full); };
-  if (!base::memory_permitting(prepare)) deadline = std::min(deadline, now + kShortSleep);
-  background_.set_wake_up(deadline);
-  unlock();
-  if (!sleep) return {};
-  WEFT_DCHECK(deadline > now);
-  return deadline.is_never() ? kNoLimit : deadline - now;
-}
-
-void Driver::finish_sleep() noexcept {
-  lock_.lock();
-  port_->finish_wait();
-  unlock();
+  // While packets wake the thread: the application may wait for something else now. What has
+  // arrived by now is received here, which costs less than to wake the thread.
+  if (background_.active() && lock_.try_lock()) {
+    suspension_.on_poll();
+    if (suspension_.suspended()) leave_to_thread(turn() == kBurst);
+    if (!suspension_.resume()) background_.wake();
+    unlock();
+  }
+  return count;
 }
 
 bool Driver::resize(CqHandle& cq, uint32_t capacity) {

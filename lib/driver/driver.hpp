@@ -2,9 +2,9 @@
 // The driver joins a protocol machine to a port: it owns both, the lock over them, the clock and a
 // progress thread. turn() moves packets: frames in, timers, frames out.
 //
-// Progress (docs/design.md): a thread that polls runs turns. The progress thread takes over when
-// the application has not polled for a while or has armed a completion queue
-// (progress_thread.hpp).
+// Progress (docs/design.md): a thread that polls runs turns. The progress thread runs them when
+// packets arrive, unless the application polls for them (progress_thread.hpp). Posts leave in the
+// call (post_batching.hpp).
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,9 @@
 #include "lib/driver/cq_set.hpp"
 #include "lib/driver/lock.hpp"
 #include "lib/driver/lock_hand_off.hpp"
+#include "lib/driver/post_batching.hpp"
 #include "lib/driver/progress_thread.hpp"
+#include "lib/driver/sleep_suspension.hpp"
 #include "lib/driver/tx_backlog.hpp"
 #include "lib/memory/key_table.hpp"
 #include "lib/transport/machine.hpp"
@@ -56,8 +58,7 @@ class Driver {
   void update_machine_time() noexcept {
     if (cqs_.needs_time()) machine_->set_time(clock_.now());
   }
-  // Sends what was posted, under the lock: now, or with the next poll so that it shares a train
-  // with later posts.
+  // Sends what was posted, under the lock: now, or with later posts (post_batching.hpp).
   void after_post(uint32_t requests) noexcept;
   void after_control() noexcept;
   // Before a queue pair is destroyed, reset or put into ERR, under the lock: sends its delayed
@@ -112,8 +113,10 @@ class Driver {
  private:
   static constexpr size_t kBurst = 64;
 
-  // The lock is held.
-  void turn() noexcept;
+  // The lock is held. Returns the number of frames received.
+  size_t turn() noexcept;
+  // After a turn or a transmission on a thread of the application while the progress thread sleeps.
+  void leave_to_thread(bool more) noexcept;
   bool flush(Instant now) noexcept { return tx_.flush(*machine_, *port_, now); }
   void notify() noexcept {
     if (machine_->has_pending_events() || !cqs_.deadline().is_never()) deliver_events();
@@ -132,7 +135,7 @@ class Driver {
   void check_invariants() const noexcept;
 
   // The progress thread; see ThreadWork.
-  Duration turn_before_sleep(std::vector<pollfd>& descriptors) noexcept;
+  ThreadWork::Turn turn_before_sleep(std::vector<pollfd>& descriptors, bool polled) noexcept;
   void finish_sleep() noexcept;
 
   const base::Clock& clock_;
@@ -148,8 +151,8 @@ class Driver {
   std::unique_ptr<transport::Frame[]> rx_;
   TxBacklog tx_;
   uint32_t idle_turns_ = 0;
-  uint32_t posts_since_poll_ = 0;
-  uint32_t unflushed_ = 0;   // requests posted since the machine's last transmit()
+  PostBatching posts_;
+  SleepSuspension suspension_;
   bool port_stuck_ = false;  // the last wait_until_sent() timed out with a full port
   CqSet cqs_;
   std::vector<Gid> unlogged_peers_;  // whose packets fail the ICRC: to be logged after unlock

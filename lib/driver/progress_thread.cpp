@@ -15,7 +15,11 @@ namespace weft::driver {
 
 namespace {
 
-constexpr long kIdleCheckNs = 400'000;  // the thread takes over within two of these
+timespec to_timespec(Duration time) noexcept {
+  if (time == kNoLimit) return {};
+  const int64_t ns = time.ns() + 1;
+  return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+}
 
 void drain(int fd) noexcept {
   uint64_t count;
@@ -55,7 +59,7 @@ void ProgressThread::stop() noexcept {
   if (!thread_.joinable()) return;
   mode_.store(kStopping);
   const uint64_t one = 1;
-  if (write(wake_fd_, &one, sizeof one) < 0) armed_.store(true);
+  if (write(wake_fd_, &one, sizeof one) < 0) return thread_.join();  // it is readable already
   thread_.join();
 }
 
@@ -63,55 +67,76 @@ void ProgressThread::abandon() noexcept {
   if (thread_.joinable()) thread_.detach();
 }
 
-void ProgressThread::activate(bool over_one_poll) noexcept {
-  if (over_one_poll) over_one_poll_.store(true);
-  armed_.store(true);
+void ProgressThread::activate() noexcept {
+  activated_.store(true);  // with become(): one sees the other
   if (mode_.load() != kThreadActive) signal_fd(wake_fd_);
 }
 
-// The application polls: packets shall not wake the thread any more.
-void ProgressThread::deactivate() noexcept {
-  int active = kThreadActive;
-  if (armed_.load(std::memory_order_relaxed) || over_one_poll_.exchange(false)) return;
-  if (mode_.compare_exchange_strong(active, kApplicationPolls)) signal_fd(wake_fd_);
-}
-
 void ProgressThread::wake() noexcept {
+  if (wake_up_ == Instant{}) return;  // its next turn is still to come
   wake_up_ = Instant{};
   signal_fd(wake_fd_);
 }
 
 void ProgressThread::run(const ThreadWork& work, std::vector<pollfd>& descriptors) noexcept {
-  const timespec idle_check{0, kIdleCheckNs};
-  while (mode_.load() != kStopping) {
-    if (mode_.load() == kThreadActive) {
-      run_active(work, descriptors);
-      continue;
+  placement_.begin();
+  for (;;) {
+    switch (mode_.load()) {
+      case kStopping:
+        return;
+      case kThreadActive:
+        run_active(work, descriptors);
+        break;
+      default:
+        run_idle(work);
     }
-    pollfd wakers[] = {{wake_fd_, POLLIN, 0}, {work.port_event_fd, POLLIN, 0}};
-    if (ppoll(wakers, 2, &idle_check, nullptr) > 0) after_sleep(work, wakers);
-    if (polled_.exchange(false) && !armed_.load()) continue;
-    int idle = kApplicationPolls;
-    mode_.compare_exchange_strong(idle, kThreadActive);
   }
 }
 
-// One turn, then a sleep until a packet, a deadline or the application's next poll.
+// One turn, then a sleep until a packet or a deadline.
 void ProgressThread::run_active(const ThreadWork& work, std::vector<pollfd>& descriptors) noexcept {
   descriptors.clear();
   descriptors.push_back({wake_fd_, POLLIN, 0});
   descriptors.push_back({work.port_event_fd, POLLIN, 0});  // ppoll ignores -1
-  const Duration limit = work.turn(descriptors);
-  if (limit == Duration{}) return;
-  WEFT_DCHECK(limit > Duration{} && descriptors.size() >= 2);
-  timespec wait{};
-  if (limit != kNoLimit) {
-    const int64_t ns = limit.ns() + 1;
-    wait = {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+  const bool polled = polled_.exchange(false, std::memory_order_relaxed);
+  if (activated_.exchange(false)) {  // the application sleeps between its polls
+    policy_.forget_wake_ups();
+    placement_.avoid(-1);
+  } else if (polled) {
+    placement_.avoid(application_core_.load(std::memory_order_relaxed));
   }
-  ppoll(descriptors.data(), descriptors.size(), limit == kNoLimit ? nullptr : &wait, nullptr);
+  const ThreadWork::Turn turn = work.turn(descriptors, polled);
+  if (polled && policy_.leaves_packets(turn.received)) {
+    if (turn.limit != Duration{}) work.finish_sleep();
+    return become(kApplicationPolls);
+  }
+  if (turn.limit == Duration{}) return;
+  WEFT_DCHECK(turn.limit > Duration{} && descriptors.size() >= 2);
+  const timespec wait = to_timespec(turn.limit);
+  ppoll(descriptors.data(), descriptors.size(), turn.limit == kNoLimit ? nullptr : &wait, nullptr);
   after_sleep(work, descriptors.data());
   work.finish_sleep();
+}
+
+void ProgressThread::run_idle(const ThreadWork& work) noexcept {
+  pollfd wakers[] = {{wake_fd_, POLLIN, 0}, {work.port_event_fd, POLLIN, 0}};
+  const timespec wait = to_timespec(policy_.check_after());
+  const bool woken = ppoll(wakers, 2, &wait, nullptr) > 0;
+  if (woken) after_sleep(work, wakers);
+  if (activated_.load()) return become(kThreadActive);
+  if (woken) return;
+  if (policy_.takes_packets(polled_.exchange(false, std::memory_order_relaxed)))
+    return become(kThreadActive);
+  work.send_held_posts();
+}
+
+// Unless stop() was called.
+void ProgressThread::become(int mode) noexcept {
+  int other = mode == kThreadActive ? kApplicationPolls : kThreadActive;
+  if (!mode_.compare_exchange_strong(other, mode)) return;
+  // An activate() that still saw the thread active has not signalled.
+  if (mode == kApplicationPolls && activated_.load())
+    mode_.compare_exchange_strong(mode, kThreadActive);
 }
 
 // `wakers`: the descriptors wake_fd_ and port_event_fd, after a ppoll.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The thread that makes progress when the application does not. Every 400 us it looks whether the
-// application has polled. If not, or if a completion queue was armed, it takes over: it runs turns
-// and sleeps on the port's descriptors between them, until the application polls again.
+// The thread that makes progress when the application does not. While it is active it sleeps on the
+// port's descriptors and runs turns when packets arrive, beside the polls of the application if
+// there are any. While it is idle the application polls for packets (wake_policy.hpp). Arming a
+// completion queue makes it active at once.
 #pragma once
 
 #include <poll.h>
@@ -11,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "lib/driver/thread_placement.hpp"
+#include "lib/driver/wake_policy.hpp"
 #include "weft/result.hpp"
 #include "weft/units.hpp"
 
@@ -21,11 +24,16 @@ inline constexpr Duration kNoLimit{INT64_MAX};
 
 // What the thread runs. Each function takes the driver's lock.
 struct ThreadWork {
-  // Runs a turn and appends the descriptors to sleep on. Returns how long to sleep at most; zero:
-  // no sleep.
-  std::function<Duration(std::vector<pollfd>& descriptors)> turn;
+  struct Turn {
+    bool received = false;  // it received packets
+    Duration limit;         // how long to sleep at most; zero: no sleep
+  };
+  // Runs a turn and appends the descriptors to sleep on. `polled`: the application polls too.
+  std::function<Turn(std::vector<pollfd>& descriptors, bool polled)> turn;
   // After each sleep.
   std::function<void()> finish_sleep;
+  // While the thread is idle, each time it has looked whether the application polls.
+  std::function<void()> send_held_posts;
   // When `port_event_fd` was readable.
   std::function<void()> take_port_events;
   int port_event_fd = -1;
@@ -47,38 +55,41 @@ class ProgressThread {
   // In the child of a fork, which has the object but no thread.
   void abandon() noexcept;
 
-  // True: the thread runs turns. False: the application polls.
+  // True: packets wake the thread. False: the application polls for them.
   bool active() const noexcept { return mode_.load(std::memory_order_relaxed) == kThreadActive; }
-  // For each poll of the application: the thread stays idle, or becomes idle if it is active.
+  // For each poll of the application.
   void on_poll() noexcept {
-    if (!polled_.load(std::memory_order_relaxed)) polled_.store(true, std::memory_order_relaxed);
-    if (active()) deactivate();
+    if (polled_.load(std::memory_order_relaxed)) return;
+    if (active()) application_core_.store(sched_getcpu(), std::memory_order_relaxed);
+    polled_.store(true, std::memory_order_relaxed);
   }
-  // The thread takes over at once. `over_one_poll`: the application's next poll leaves it active.
-  void activate(bool over_one_poll) noexcept;
+  // Before the application sleeps on a descriptor: the thread becomes active at once.
+  void activate() noexcept;
 
-  // The rest is called under the driver's lock. First in each turn of the thread: an activate()
-  // from now on is answered by another turn.
-  void begin_turn() noexcept { armed_.store(false); }
-  // When the thread wakes without being woken.
+  // The rest is called under the driver's lock. When the thread wakes without being woken.
   void set_wake_up(Instant time) noexcept { wake_up_ = time; }
   Instant wake_up() const noexcept { return wake_up_; }
   // For frames that wait, and for a deadline before wake_up().
   void wake() noexcept;
 
  private:
-  void deactivate() noexcept;
   void run(const ThreadWork& work, std::vector<pollfd>& descriptors) noexcept;
   void run_active(const ThreadWork& work, std::vector<pollfd>& descriptors) noexcept;
+  void run_idle(const ThreadWork& work) noexcept;
+  void become(int mode) noexcept;
   void after_sleep(const ThreadWork& work, const pollfd* wakers) noexcept;
 
   enum Mode : int { kApplicationPolls, kThreadActive, kStopping };
   alignas(64) std::atomic<int> mode_{kApplicationPolls};
-  std::atomic<bool> polled_{false};         // the application polled since the thread last looked
-  std::atomic<bool> armed_{false};          // activate() was called since begin_turn()
-  std::atomic<bool> over_one_poll_{false};  // the next poll leaves the thread active
+  std::atomic<bool> polled_{false};        // the application polled since the thread last looked
+  std::atomic<bool> activated_{false};     // activate() was called since the thread last looked
+  std::atomic<int> application_core_{-1};  // on which it polled last while the thread was active
   int wake_fd_ = -1;
   Instant wake_up_;  // under the driver's lock
+  // Of the thread.
+  WakePolicy policy_;
+  ThreadPlacement placement_;
+
   std::thread thread_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Wake-ups of the driver: a thread that sleeps on a completion queue is woken by the call in which
-// the queue fires, idle turns included; the poll between arming and sleeping leaves the progress
-// thread active; posts share a transmit; and the driver writes to stderr without its lock. Turns
+// the queue fires, idle turns included; polls leave the progress thread asleep and active; posts
+// leave in the call or share a transmit; and the driver writes to stderr without its lock. Turns
 // are made one by one, without the thread, where nothing else is written.
 #include <fcntl.h>
 #include <poll.h>
@@ -95,7 +95,7 @@ TEST_CASE("a post that completes at once wakes its queue, batched or not") {
   }
 }
 
-TEST_CASE("the first two posts after a poll are sent at once, later ones in batches of 64") {
+TEST_CASE("single_thread: the third post after a poll is held, and leaves with the 64th request") {
   Bench bench;
   const auto& machine = static_cast<const QuietMachine&>(bench.driver.machine());
   for (const int asked : {1, 2, 2, 2}) {
@@ -110,6 +110,31 @@ TEST_CASE("the first two posts after a poll are sent at once, later ones in batc
   const int polled = machine.asked;
   bench.driver.after_post(1);
   CHECK(machine.asked == polled + 1);
+}
+
+// Without a poll in time nothing is held. `asked`: transmissions before the next call into weft.
+TEST_CASE("each post is sent in the call, unless the application is known to poll at once") {
+  Bench bench(false);  // its thread is not started
+  const auto& machine = static_cast<const QuietMachine&>(bench.driver.machine());
+  const auto sent_of = [&](int posts) {
+    const int before = machine.asked;
+    for (int i = 0; i < posts; ++i) bench.driver.after_post(1);
+    return machine.asked - before;
+  };
+  CHECK(sent_of(100) == 100);
+  for (int i = 0; i < 10; ++i) {  // it polls late
+    bench.driver.progress();
+    CHECK(sent_of(5) == 5);
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  bench.driver.progress();
+  int rounds = 0;
+  for (; rounds < 1'000'000 && sent_of(5) == 5; ++rounds) bench.driver.progress();
+  CHECK(rounds >= 16);  // polls in a row, each within 20 us
+  CHECK(rounds < 1'000'000);
+  std::this_thread::sleep_for(std::chrono::microseconds(100));
+  bench.driver.progress();  // late again: what was held leaves, and the next posts are not held
+  CHECK(sent_of(5) == 5);
 }
 
 TEST_CASE("every idle turn signals fired queues, not one in sixteen") {
@@ -143,21 +168,53 @@ TEST_CASE("a moderated queue sets its deadline once, not with each completion") 
 
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
-TEST_CASE("the poll between arming a queue and sleeping leaves the progress thread active") {
+TEST_CASE("polls leave the progress thread asleep, and active") {
   Bench bench(false);
   REQUIRE(bench.driver.start());
   const QuietPort& port = *bench.port;
+  const auto& machine = static_cast<const QuietMachine&>(bench.driver.machine());
   bench.driver.arm(bench.cq, Notify::all);
   for (int i = 0; i < 500 && port.sleeps == port.wakes; ++i) pause();
   pause();  // until its first wake-ups are handled
   const int wakes = port.wakes;
   REQUIRE(port.sleeps == wakes + 1);
-  bench.driver.progress();
+  for (int i = 0; i < 100; ++i) bench.driver.progress();
   pause();
   CHECK(port.wakes == wakes);
-  bench.driver.progress();  // the application keeps polling
-  for (int i = 0; i < 500 && port.wakes == wakes; ++i) pause();
-  CHECK(port.wakes == wakes + 1);
+  const int asked = machine.asked;
+  for (int i = 0; i < 10; ++i) bench.driver.after_post(1);
+  CHECK(machine.asked == asked + 10);
+}
+
+TEST_CASE("packets are left to an application that takes them, and to the thread otherwise") {
+  constexpr Duration kFirst = Duration::from_us(50), kLast = Duration::from_us(400);
+  WakePolicy policy;
+  CHECK(policy.check_after() == kLast);
+  const auto wake_ups_until_left = [&](bool received) {
+    int wake_ups = 1;
+    while (!policy.leaves_packets(received)) ++wake_ups;
+    CHECK(policy.check_after() == kFirst);
+    return wake_ups;
+  };
+  CHECK(policy.takes_packets(false));
+  CHECK(wake_ups_until_left(false) == 4);  // for nothing: the application had taken the packets
+  while (policy.check_after() < kLast) CHECK_FALSE(policy.takes_packets(true));
+  CHECK_FALSE(policy.takes_packets(true));
+  CHECK(policy.takes_packets(false));
+
+  // It polls, but not for these packets: trials become rare.
+  for (const int wake_ups : {16, 32, 64, 128, 256, 512, 1024, 1024}) {
+    CHECK(wake_ups_until_left(true) == wake_ups);
+    CHECK_FALSE(policy.takes_packets(true));
+    CHECK(policy.takes_packets(false));
+  }
+  for (int i = 0; i < 255; ++i) CHECK_FALSE(policy.leaves_packets(false));
+  CHECK_FALSE(policy.leaves_packets(true));  // not in a row
+  policy.forget_wake_ups();
+  CHECK(wake_ups_until_left(false) == 256);
+  while (policy.check_after() < kLast) CHECK_FALSE(policy.takes_packets(true));
+  CHECK(policy.takes_packets(false));
+  CHECK(wake_ups_until_left(true) == 16);  // a trial has succeeded
 }
 
 // stderr is a full pipe: only the thread that writes the warning blocks.

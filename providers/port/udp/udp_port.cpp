@@ -3,6 +3,7 @@
 #include "providers/port/udp/udp_port.hpp"
 
 #include <linux/sock_diag.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -131,11 +132,15 @@ UdpPort::UdpPort(Endpoint endpoint, const Options& options, uint32_t segments)
     : local_(endpoint.local),
       options_(options),
       socket_(std::move(endpoint.socket)),
+      arrivals_(epoll_create1(EPOLL_CLOEXEC)),
       group_(std::move(endpoint.group)),
       capabilities_(describe(local_, options, socket_.buffer, segments)),
       receiver_(socket_.socket.fd(), local_, options.batch, group_.get()),
       sender_(local_, sender_limits(local_, options, segments)),
-      watch_(local_.interface, local_.gid) {}
+      watch_(local_.interface, local_.gid) {
+  epoll_event readable{.events = EPOLLIN, .data = {}};
+  if (epoll_ctl(arrivals_.fd(), EPOLL_CTL_ADD, socket_.socket.fd(), &readable) != 0) arrivals_ = {};
+}
 
 UdpPort::~UdpPort() {
   if (group_ != nullptr) group_->leave(std::move(socket_.socket));
@@ -218,7 +223,7 @@ bool UdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit)
   for (const auto& side : groups_)
     if (side->receiver.pending()) return false;
   if (want_transmit && sender_.blocked() < 0) return false;
-  descriptors.push_back({socket_.socket.fd(), POLLIN, 0});
+  descriptors.push_back({arrivals_ ? arrivals_.fd() : socket_.socket.fd(), POLLIN, 0});
   if (telemetry_ != nullptr) descriptors.push_back({telemetry_->socket.socket.fd(), POLLIN, 0});
   for (const auto& side : groups_) descriptors.push_back({side->socket.socket.fd(), POLLIN, 0});
   if (group_ != nullptr) {
@@ -227,6 +232,24 @@ bool UdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit)
   }
   if (want_transmit) descriptors.push_back({sender_.blocked(), POLLOUT, 0});
   return true;
+}
+
+void UdpPort::finish_wait() noexcept {
+  sender_.unblock();
+  watch_arrivals(true);
+}
+
+bool UdpPort::resume_wait() noexcept {
+  watch_arrivals(true);
+  return !receiver_.pending();
+}
+
+// The other sockets, which few frames come to, are always watched.
+void UdpPort::watch_arrivals(bool wanted) noexcept {
+  if (wanted == watches_arrivals_ || !arrivals_) return;
+  epoll_event readable{.events = wanted ? static_cast<uint32_t>(EPOLLIN) : 0u, .data = {}};
+  if (epoll_ctl(arrivals_.fd(), EPOLL_CTL_MOD, socket_.socket.fd(), &readable) == 0)
+    watches_arrivals_ = wanted;
 }
 
 void UdpPort::append_counters(std::vector<Counter>& counters) const {

@@ -8,6 +8,7 @@
 
 #include "lib/base/link_watch.hpp"
 #include "lib/transport/port.hpp"
+#include "lib/transport/suspended_wait.hpp"
 #include "providers/port/udp/endpoint.hpp"
 #include "providers/port/udp/group.hpp"
 #include "providers/port/udp/receiver.hpp"
@@ -16,7 +17,7 @@
 
 namespace weft::port {
 
-class UdpPort final : public transport::Port {
+class UdpPort final : public transport::Port, public transport::SuspendedWait {
  public:
   UdpPort(udp::Endpoint endpoint, const udp::Options& options, uint32_t segments);
   ~UdpPort() override;
@@ -38,7 +39,9 @@ class UdpPort final : public transport::Port {
   void release(std::span<const transport::Frame> frames) noexcept override;
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
-  void finish_wait() noexcept override { sender_.unblock(); }
+  void finish_wait() noexcept override;
+  void suspend_wait() noexcept override { watch_arrivals(false); }
+  bool resume_wait() noexcept override;
   int async_event_fd() const noexcept override { return watch_.fd(); }
   std::optional<EventType> next_event() noexcept override { return watch_.next(); }
   void append_counters(std::vector<Counter>& counters) const override;
@@ -56,10 +59,13 @@ class UdpPort final : public transport::Port {
   };
   static std::unique_ptr<Side> make_side(const udp::LocalAddress& local, udp::ReceiveSocket socket,
                                          uint32_t batch);
+  void watch_arrivals(bool wanted) noexcept;
 
   udp::LocalAddress local_;
   const udp::Options options_;
   udp::ReceiveSocket socket_;
+  udp::Descriptor arrivals_;  // epoll set of `socket_`: readable when it is, unless suspended
+  bool watches_arrivals_ = true;
   std::unique_ptr<udp::AddressGroup> group_;  // null: the address is ours alone
   transport::Capabilities capabilities_;
   udp::Receiver receiver_;

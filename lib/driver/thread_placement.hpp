@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where and how soon the scheduler runs the progress thread after a wake-up, beside a thread of the
+// application that spins. It prefers the core on which a thread ran last; if the application spins
+// there, a wake-up from another core takes several times as long as one on the core of the packet's
+// sender. And it lets a running thread finish its slice, milliseconds, before one whose slice is as
+// long.
+#pragma once
+
+#include <sched.h>
+
+namespace weft::driver {
+
+// Of the progress thread, which calls all members.
+class ThreadPlacement {
+ public:
+  // At its start: remembers the cores that it was given, and asks for the shortest slice, which
+  // gives it no larger share of a core (sched_setattr(2), since Linux 6.12; no effect before).
+  void begin() noexcept;
+  // From now on it runs on the cores that it was given, without `core` unless that is the only one.
+  // -1: on all of them.
+  void avoid(int core) noexcept;
+
+ private:
+  cpu_set_t given_{};
+  int avoided_ = -1;
+};
+
+}  // namespace weft::driver
