@@ -98,12 +98,12 @@ void ConnectionChannel::move(const std::shared_ptr<ConnectionId>& id, uint32_t n
     const std::lock_guard hold(to.mutex_);
     to.posted_.insert(to.posted_.end(), moved.begin(), moved.end());
   }
-  context_.with_agent([&](cm::Agent& agent, Instant) {
+  const bool has_events = context_.with_agent([&](cm::Agent& agent, Instant) {
     if (number != 0) agent.move(number, to.inbox_);
     if (service) agent.move_service(*service, to.inbox_);
-    return true;
+    return !to.inbox_.queue.empty();
   });
-  to.signal();
+  if (has_events || !moved.empty()) to.signal();
 }
 
 std::optional<CmEvent> ConnectionChannel::translate(cm::Event& event) {

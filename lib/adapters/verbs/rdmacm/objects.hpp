@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lib/adapters/verbs/rdmacm/contexts.hpp"
+#include "lib/adapters/verbs/rdmacm/host_service.hpp"
 #include "weft/cm.hpp"
 
 namespace weft::rdmacm {
@@ -59,6 +60,7 @@ struct Id {
   struct OnDevice {
     Context* context;
     CmId cm;
+    HostService service{};  // of a listener
   };
   std::vector<OnDevice> devices;
   uint8_t tos = 0;

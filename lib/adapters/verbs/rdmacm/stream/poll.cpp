@@ -38,7 +38,8 @@ short events_of(Socket& s, short wanted) {
   if (s.unread != 0 || ended || !s.may_receive) found |= POLLIN;
   if (can_send(s) || ended || !s.may_send) found |= POLLOUT;
   found = static_cast<short>(found & wanted);
-  if (s.phase == Phase::disconnected) found |= POLLHUP;
+  // As for TCP: while there is something to read, the end is not told.
+  if (s.phase == Phase::disconnected && s.unread == 0) found |= POLLHUP;
   if (s.phase == Phase::failed) found |= POLLERR;
   return found;
 }

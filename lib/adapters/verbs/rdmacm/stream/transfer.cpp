@@ -142,7 +142,9 @@ void on_message(Socket& s, uint32_t message) {
 void on_completion(Socket& s, const ibv_wc& wc) {
   if (wc.status != IBV_WC_SUCCESS) {
     if (s.phase == Phase::connected) {
-      s.phase = wc.status == IBV_WC_WR_FLUSH_ERR ? Phase::disconnected : Phase::failed;
+      // A peer that has closed no longer takes grants; what it sent before can still be read.
+      const bool of_data = (wc.wr_id & kIsControl) == 0 && wc.status != IBV_WC_WR_FLUSH_ERR;
+      s.phase = of_data ? Phase::failed : Phase::disconnected;
       s.error = ECONNRESET;
       s.may_send = s.may_receive = false;
     }
