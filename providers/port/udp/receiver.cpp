@@ -149,6 +149,12 @@ void Receiver::parse(uint32_t i, uint32_t length) noexcept {
   if (message.segment < length) ++counters_.super_packets;
 }
 
+// The usual case of steer(), for small messages: one frame, to a queue pair of this member.
+bool Receiver::is_lone_and_ours(const Message& message) const noexcept {
+  return message.segment >= message.length && names_queue_pair(message.bytes, message.length) &&
+         owner_by_queue_pair(message.bytes) == group_->slot();
+}
+
 size_t Receiver::cut(std::span<transport::Frame> frames) noexcept {
   size_t n = 0;
   while (next_ < filled_ && n < frames.size()) {
@@ -157,7 +163,8 @@ size_t Receiver::cut(std::span<transport::Frame> frames) noexcept {
       ++next_;
       continue;
     }
-    if (group_ != nullptr && message.offset >= message.ours_until && !steer(message)) continue;
+    const bool unknown = group_ != nullptr && message.offset >= message.ours_until;
+    if (unknown && !is_lone_and_ours(message) && !steer(message)) continue;
     const uint32_t length = std::min(message.segment, message.length - message.offset);
     // In its place: what is made beside it and copied waits for all stores before it.
     ::new (&frames[n++])

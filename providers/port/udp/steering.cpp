@@ -12,7 +12,6 @@
 namespace weft::port::udp {
 namespace {
 
-constexpr uint32_t kQpnTopByte = 5;         // in the BTH
 constexpr uint32_t kMad = 12 + 8;           // behind BTH and DETH
 constexpr uint32_t kAttribute = kMad + 16;  // 16 bits
 constexpr uint32_t kBody = kMad + 24;
@@ -32,12 +31,8 @@ Integer load(const std::byte* at) noexcept {
 
 }  // namespace
 
-bool names_queue_pair(const std::byte* frame, uint32_t length) noexcept {
-  return length > kQpnTopByte && frame[kQpnTopByte] != std::byte{0};
-}
-
 Slot owner_of(const std::byte* frame, uint32_t length, const GroupTable& table) noexcept {
-  if (names_queue_pair(frame, length)) return static_cast<Slot>(frame[kQpnTopByte]);
+  if (names_queue_pair(frame, length)) return owner_by_queue_pair(frame);
   if (length < kShortestMad) return 0;
   switch (uint16_t{load<base::Be16>(frame + kAttribute)}) {
     case kReq:

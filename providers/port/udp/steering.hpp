@@ -17,7 +17,13 @@ namespace weft::port::udp {
 Slot owner_of(const std::byte* frame, uint32_t length, const GroupTable& table) noexcept;
 
 // True: the frame names its member by its queue pair number, as all but those to queue pair 1 do.
-bool names_queue_pair(const std::byte* frame, uint32_t length) noexcept;
+inline constexpr uint32_t kQpnTopByte = 5;  // in the BTH
+inline Slot owner_by_queue_pair(const std::byte* frame) noexcept {
+  return static_cast<Slot>(frame[kQpnTopByte]);
+}
+inline bool names_queue_pair(const std::byte* frame, uint32_t length) noexcept {
+  return length > kQpnTopByte && owner_by_queue_pair(frame) != 0;
+}
 
 // Attaches the program for the present order of sockets to the group of the socket `udp`. False:
 // the kernel refused it, and selects sockets by the hash of addresses and ports.
