@@ -65,8 +65,8 @@ struct Party {
 };
 
 // A connection to a server, and the memory there.
-struct Connection {
-  Connection(const Party& client, uint16_t port) : client(client), id(client.request(port)) {
+struct SharedConnection {
+  SharedConnection(const Party& client, uint16_t port) : client(client), id(client.request(port)) {
     const CmEvent event = client.expect(CmEventType::established);
     REQUIRE(event.peer.private_data.size() >= sizeof memory);
     std::memcpy(&memory, event.peer.private_data.data(), sizeof memory);
@@ -145,17 +145,17 @@ TEST_CASE("shared address: two listeners in two processes, and the first is kill
   Server first(spec, 7001);
   const Server second(spec, 7002);
   const Party client(spec);
-  const Connection to_first(client, 7001), to_second(client, 7002);
+  const SharedConnection to_first(client, 7001), to_second(client, 7002);
   CHECK(to_first.works(1));
   CHECK(to_second.works(2));
   first.kill();
   for (uint64_t i = 0; i < 20; ++i) CHECK(to_second.works(10 + i));
-  CHECK(Connection(client, 7002).works(3));
+  CHECK(SharedConnection(client, 7002).works(3));
   // No process listens on the port of the first one now: another member says so at once.
   const CmId refused = client.request(7001);
   CHECK(client.expect(CmEventType::rejected).reason == kCmNoListener);
   const Server third(spec, 7001);
-  CHECK(Connection(client, 7001).works(4));
+  CHECK(SharedConnection(client, 7001).works(4));
   CHECK(to_second.works(5));
 }
 
@@ -201,7 +201,7 @@ TEST_CASE("shared address: processes come, and are killed in any order") {
   const Party client(spec);
   struct Peer {
     std::unique_ptr<Server> server;
-    std::unique_ptr<Connection> connection;
+    std::unique_ptr<SharedConnection> connection;
   };
   std::map<uint16_t, Peer> peers;
   for (uint64_t round = 0; round < 12; ++round) {
@@ -213,7 +213,7 @@ TEST_CASE("shared address: processes come, and are killed in any order") {
         continue;
       }
       auto server = std::make_unique<Server>(spec, port);
-      auto connection = std::make_unique<Connection>(client, port);
+      auto connection = std::make_unique<SharedConnection>(client, port);
       peers[port] = {std::move(server), std::move(connection)};
     }
     for (const auto& [port, peer] : peers) CHECK(peer.connection->works(round * 10'000 + port));
