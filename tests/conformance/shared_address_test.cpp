@@ -12,7 +12,7 @@
 #include "tests/conformance/fixture.hpp"
 #include "weft/cm.hpp"
 
-namespace weft::test {
+namespace weft::test::shared_address {
 namespace {
 
 constexpr Duration kSoon = Duration::from_s(20);
@@ -236,4 +236,4 @@ TEST_CASE("shared address: the last device that closes leaves no file") {
 }
 
 }  // namespace
-}  // namespace weft::test
+}  // namespace weft::test::shared_address
