@@ -74,7 +74,9 @@ TEST_CASE("deregistration drops the unsent frames that point into the memory, th
   alignas(4096) static std::byte memory[3 * 4096];
   std::byte* const region = memory + 4096;
   constexpr size_t kSize = 4096;
-  const auto key = driver.register_memory({{region, kSize}, Access::local_write, 1});
+  const memory::Registration description{
+      {region, kSize, reinterpret_cast<uint64_t>(region)}, Access::local_write, 1};
+  const auto key = driver.register_memory(description);
   REQUIRE(key);
   const auto at = [](std::byte* from, uint32_t length) {
     return SpanMachine::Pair{{{memory, 1}, {from, length}}};
@@ -100,7 +102,7 @@ TEST_CASE("deregistration drops the unsent frames that point into the memory, th
                                &where) != memory::Verdict::ok);
     port->full = false;  // what the port could still send now, it would send
   };
-  driver.deregister_memory(*key, region, kSize);
+  driver.deregister_memory(*key, description);
   CHECK(detached);
   driver.after_post(1);
   CHECK(port->sent == std::vector<uint32_t>{1, 3});
