@@ -81,6 +81,7 @@ Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& loc
     const UnixAddress address = slot_address(group->prefix_, static_cast<Slot>(slot));
     if (::bind(fd, reinterpret_cast<const sockaddr*>(&address.address), address.length) == 0) {
       group->slot_ = static_cast<Slot>(slot);
+      members.remove_member(group->slot_);  // that of a process that was killed
       (void)group->remove_dead();
       const bool lone = !members.has_members();
       const bool for_others = local.claim == Claim::shared && members.is_exclusive();

@@ -2,6 +2,7 @@
 // See group_table.hpp.
 #include "providers/port/udp/group_table.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -19,16 +20,26 @@ namespace {
 
 constexpr int kLockAttempts = 5000;  // a millisecond apart
 
+// False: the file was removed after we opened it.
+bool is_at(const std::string& path, int file) noexcept {
+  struct stat ours {
+  }, there{};
+  return ::fstat(file, &ours) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+         ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+}
+
 const char* folder() noexcept {
   return ::access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp";
 }
+
+std::string prefix_of_files() { return "weft-udp-" + std::to_string(::geteuid()) + "-"; }
 
 // The address means nothing outside its network namespace, and containers may share /dev/shm.
 std::string path_of(const LocalAddress& local) {
   struct stat space {};
   (void)::stat("/proc/thread-self/ns/net", &space);
-  return std::string(folder()) + "/weft-udp-" + std::to_string(::geteuid()) + "-" +
-         std::to_string(space.st_ino) + "-" + text_of(local.gid) + "-" + std::to_string(local.port);
+  return std::string(folder()) + "/" + prefix_of_files() + std::to_string(space.st_ino) + "-" +
+         text_of(local.gid) + "-" + std::to_string(local.port);
 }
 
 Error failed(const std::string& path, const char* step) {
@@ -36,6 +47,27 @@ Error failed(const std::string& path, const char* step) {
   return {error == EACCES || error == EPERM ? Code::permission_denied : Code::io_error,
           "cannot " + std::string(step) + " " + path + ", in which the devices of an address " +
               "know of each other: " + std::strerror(error)};
+}
+
+// Removes the file unless it has a member or a process is joining.
+void remove_unused(const std::string& path) noexcept {
+  const Descriptor file(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  if (!file || ::flock(file.fd(), LOCK_EX | LOCK_NB) != 0) return;
+  struct flock members {};
+  members.l_type = F_WRLCK;
+  members.l_whence = SEEK_SET;
+  if (::fcntl(file.fd(), F_OFD_GETLK, &members) == 0 && members.l_type == F_UNLCK &&
+      is_at(path, file.fd()))
+    (void)::unlink(path.c_str());
+}
+
+// Files whose last member was killed, of whichever address and network namespace.
+void remove_unused_files() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir(folder()), &::closedir);
+  const std::string prefix = prefix_of_files();
+  while (const dirent* entry = list != nullptr ? ::readdir(list.get()) : nullptr)
+    if (std::strncmp(entry->d_name, prefix.c_str(), prefix.size()) == 0)
+      remove_unused(std::string(folder()) + "/" + entry->d_name);
 }
 
 }  // namespace
@@ -48,6 +80,7 @@ bool GroupTable::exists(const LocalAddress& local) noexcept {
 Result<std::unique_ptr<GroupTable>> GroupTable::open_locked(const LocalAddress& local) {
   std::unique_ptr<GroupTable> table(new GroupTable(path_of(local)));
   const std::string& path = table->path_;
+  remove_unused_files();
   for (;;) {
     table->file_ = Descriptor(
         ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
@@ -56,7 +89,7 @@ Result<std::unique_ptr<GroupTable>> GroupTable::open_locked(const LocalAddress& 
     if (!table->lock())
       return Error{Code::busy, "process " + std::to_string(table->layout_->lock_holder.load()) +
                                    " holds the lock of " + path + ": is it stopped?"};
-    if (table->is_current()) return table;
+    if (is_at(path, table->file_.fd())) return table;
     ::munmap(std::exchange(table->layout_, nullptr), sizeof(Layout));  // removed meanwhile
   }
 }
@@ -82,14 +115,6 @@ Result<void> GroupTable::map() {
 
 GroupTable::~GroupTable() {
   if (layout_ != nullptr) ::munmap(layout_, sizeof(Layout));
-}
-
-// False: the file was removed after we opened it.
-bool GroupTable::is_current() const noexcept {
-  struct stat ours {
-  }, there{};
-  return ::fstat(file_.fd(), &ours) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
-         ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
 }
 
 void GroupTable::remove_file() noexcept { (void)::unlink(path_.c_str()); }
@@ -118,7 +143,10 @@ void GroupTable::unlock() noexcept {
 // ---- members
 
 void GroupTable::add_member(Slot slot) noexcept {
-  remove_member(slot);  // that of a process that was killed
+  struct flock lock {};  // released with the table or the process
+  lock.l_type = F_RDLCK;
+  lock.l_whence = SEEK_SET;
+  (void)::fcntl(file_.fd(), F_OFD_SETLK, &lock);
   member(slot).process.store(static_cast<uint32_t>(::getpid()), kRelaxed);
 }
 

@@ -2,8 +2,9 @@
 // What the members of an address know together, in memory that they share: who they are, in which
 // order the kernel has their sockets, and which of them listens for connection requests (services
 // of queue pair 1). The memory is a file of this user in /dev/shm, or in /tmp where there is no
-// such folder; the last member removes it. If the last one is killed, one file of 20 KiB remains
-// until the next device on the address.
+// such folder; the last member removes it. If the last one is killed, a file of 20 KiB remains
+// until our user opens a device on any shared address: members hold a shared lock of their file
+// (fcntl, which ends with the process), so that a file without members is known.
 //
 // Members change the table with its lock held (flock, which the kernel releases with its process)
 // and read it without: every field is atomic and may be outdated. A wrong order costs speed and
@@ -137,7 +138,6 @@ class GroupTable {
 
   explicit GroupTable(std::string path) : path_(std::move(path)) {}
   Result<void> map();
-  bool is_current() const noexcept;
   uint32_t service_count() const noexcept;
   Service* find_service(uint64_t service) const noexcept;
   Member& member(Slot slot) const noexcept { return layout_->members[slot]; }

@@ -252,6 +252,50 @@ TEST_CASE("udp: the kernel selects the right socket again after some were closed
   ::close(ready[1]);
 }
 
+TEST_CASE("udp: the file of an address whose members were killed goes with the next open") {
+  const std::string file = "ls /dev/shm /tmp | grep -q 'weft-udp-.*-127.78.4.3-'";
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  const pid_t victim = child([&] {
+    const auto port = try_open("127.78.4.3");
+    if (!port || ::write(ready[1], "+", 1) != 1) return 1;
+    for (;;) ::pause();
+    return 0;
+  });
+  char mark = 0;
+  REQUIRE(::read(ready[0], &mark, 1) == 1);
+  { const auto elsewhere = open_port("127.78.4.4"); }
+  CHECK(run(file));  // in use
+  REQUIRE(::kill(victim, SIGKILL) == 0);
+  CHECK(result_of(victim) == -1);
+  { const auto elsewhere = open_port("127.78.4.4"); }
+  CHECK_FALSE(run(file));
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+// Its slot is claimed again: the member that was killed is no other device.
+TEST_CASE("udp: an address of a device's own is free after its process was killed") {
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  transport::PortOptions options{"127.78.4.5", {{"shared", "0"}}};
+  options.engines = 2;
+  const pid_t victim = child([&] {
+    const auto port = port::open_udp_port(options);
+    if (!port || ::write(ready[1], "+", 1) != 1) return 1;
+    for (;;) ::pause();
+    return 0;
+  });
+  char mark = 0;
+  REQUIRE(::read(ready[0], &mark, 1) == 1);
+  CHECK_FALSE(port::open_udp_port(options));
+  REQUIRE(::kill(victim, SIGKILL) == 0);
+  CHECK(result_of(victim) == -1);
+  CHECK(port::open_udp_port(options));
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
 TEST_CASE("udp: members on one address claim services once each") {
   constexpr uint64_t kService = 0x0106'1B58;
   Ports members;
