@@ -9,82 +9,11 @@
 #include <cstdlib>
 #include <map>
 
-#include "tests/ports/udp/udp_frames.hpp"
+#include "tests/ports/udp/udp_members.hpp"
 
 using namespace udp_test;
 
 namespace {
-
-using Ports = std::vector<std::unique_ptr<Port>>;
-
-// Sends one frame and one train to a QPN of each member; each must get exactly its own.
-void check_delivery(const Ports& members, uint32_t rounds) {
-  Port& from = *members[0];
-  for (uint32_t round = 0; round < rounds; ++round) {
-    for (const auto& to : members) {
-      const Path path = path_between(from, *to, static_cast<uint16_t>(0xC000 + round));
-      const uint32_t qpn = to->qpn_range().first + round;
-      std::vector<Bytes> bytes;
-      std::vector<TxFrame> frames;
-      for (uint32_t k = 0; k < 6; ++k) bytes.push_back(frame_bytes(k + round, 100, qpn));
-      for (uint32_t k = 0; k < 6; ++k)
-        frames.push_back(whole_frame(path, bytes[k], static_cast<uint16_t>(k > 0 ? k - 1 : 0)));
-      REQUIRE(from.transmit(frames) == frames.size());
-      // A frame that reached the wrong member waits there until that member looks.
-      std::vector<Got> got;
-      for (int turn = 0; turn < 100 && got.size() < 6; ++turn) {
-        for (const auto& other : members) {
-          if (other == to) continue;
-          Frame foreign[16];
-          const size_t n = other->receive(foreign);
-          CHECK(n == 0);
-          other->release({foreign, n});
-        }
-        Frame mine[16];
-        const size_t n = to->receive(mine);
-        for (size_t i = 0; i < n; ++i) {
-          got.push_back({Bytes(mine[i].bytes, mine[i].bytes + mine[i].length), *mine[i].path,
-                         mine[i].ip_id, mine[i].ip_id_known, mine[i].ecn});
-        }
-        to->release({mine, n});
-      }
-      REQUIRE(got.size() == 6);
-      for (uint32_t k = 0; k < 6; ++k) {
-        CHECK(got[k].bytes == bytes[k]);
-        CHECK(got[k].path.source == from.address());
-        CHECK(got[k].path.source_port == path.source_port);
-      }
-    }
-  }
-}
-
-uint64_t total(const Ports& members, std::string_view name) {
-  uint64_t sum = 0;
-  for (const auto& member : members) sum += counter(*member, name);
-  return sum;
-}
-
-uint8_t slot(const Port& port) { return static_cast<uint8_t>(port.qpn_range().first >> 16); }
-
-// A child process that runs `body` and answers with its result.
-template <class Body>
-pid_t child(Body body) {
-  const pid_t pid = ::fork();
-  if (pid == 0) ::_exit(body());
-  return pid;
-}
-
-int result_of(pid_t pid) {
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-// Opens a member without Catch, for children. Null: it failed.
-std::unique_ptr<Port> try_open(const std::string& where) {
-  Result<std::unique_ptr<Port>> port = port::open_udp_port({where, {}});
-  return port ? std::move(*port) : nullptr;
-}
 
 // Echoes frames for our QPNs back to where they came from until the pipe `end` closes: a member
 // that left earlier could take frames of the others with it. 0 = they were `count`.
@@ -113,10 +42,6 @@ int echo(Port& port, int count, uint32_t back_to, int end) {
     if (waits.back().revents != 0) break;
   }
   return count == 0 ? 0 : 5;
-}
-
-bool run(const std::string& command) {
-  return std::system((command + " 2>/dev/null").c_str()) == 0;
 }
 
 }  // namespace
@@ -214,127 +139,6 @@ TEST_CASE("udp: kill -9 of one member harms no other and frees its slot") {
   check_delivery(members, 10);
   ::close(ready[0]);
   ::close(ready[1]);
-}
-
-// Processes are killed at once, so that none knows in which order their sockets were closed.
-TEST_CASE("udp: the kernel selects the right socket again after some were closed") {
-  int ready[2];
-  REQUIRE(::pipe(ready) == 0);
-  const auto victim = [&] {
-    const pid_t pid = child([&] {
-      const auto port = try_open("127.78.4.1");
-      if (!port || ::write(ready[1], "+", 1) != 1) return 1;
-      for (;;) ::pause();
-      return 0;
-    });
-    char mark = 0;
-    REQUIRE(::read(ready[0], &mark, 1) == 1);
-    return pid;
-  };
-  const pid_t first = victim(), second = victim();
-  Ports members;
-  for (int i = 0; i < 4; ++i) members.push_back(open_port("127.78.4.1"));
-  const pid_t third = victim();
-  check_delivery(members, 4);
-  CHECK(total(members, "udp_forwarded") == 0);
-  for (const pid_t pid : {second, third, first}) REQUIRE(::kill(pid, SIGKILL) == 0);
-  for (const pid_t pid : {second, third, first}) CHECK(result_of(pid) == -1);
-  check_delivery(members, 20);
-  members.erase(members.begin() + 1);
-  members.push_back(open_port("127.78.4.1"));
-  members.erase(members.begin());
-  check_delivery(members, 20);
-  const uint64_t forwarded = total(members, "udp_forwarded");
-  check_delivery(members, 20);
-  CHECK(total(members, "udp_forwarded") == forwarded);
-  CHECK(total(members, "udp_forward_drops") == 0);
-  ::close(ready[0]);
-  ::close(ready[1]);
-}
-
-TEST_CASE("udp: the file of an address whose members were killed goes with the next open") {
-  const std::string file = "ls /dev/shm /tmp | grep -q 'weft-udp-.*-127.78.4.3-'";
-  int ready[2];
-  REQUIRE(::pipe(ready) == 0);
-  const pid_t victim = child([&] {
-    const auto port = try_open("127.78.4.3");
-    if (!port || ::write(ready[1], "+", 1) != 1) return 1;
-    for (;;) ::pause();
-    return 0;
-  });
-  char mark = 0;
-  REQUIRE(::read(ready[0], &mark, 1) == 1);
-  { const auto elsewhere = open_port("127.78.4.4"); }
-  CHECK(run(file));  // in use
-  REQUIRE(::kill(victim, SIGKILL) == 0);
-  CHECK(result_of(victim) == -1);
-  { const auto elsewhere = open_port("127.78.4.4"); }
-  CHECK_FALSE(run(file));
-  ::close(ready[0]);
-  ::close(ready[1]);
-}
-
-// Its slot is claimed again: the member that was killed is no other device.
-TEST_CASE("udp: an address of a device's own is free after its process was killed") {
-  int ready[2];
-  REQUIRE(::pipe(ready) == 0);
-  transport::PortOptions options{"127.78.4.5", {{"shared", "0"}}};
-  options.engines = 2;
-  const pid_t victim = child([&] {
-    const auto port = port::open_udp_port(options);
-    if (!port || ::write(ready[1], "+", 1) != 1) return 1;
-    for (;;) ::pause();
-    return 0;
-  });
-  char mark = 0;
-  REQUIRE(::read(ready[0], &mark, 1) == 1);
-  CHECK_FALSE(port::open_udp_port(options));
-  REQUIRE(::kill(victim, SIGKILL) == 0);
-  CHECK(result_of(victim) == -1);
-  CHECK(port::open_udp_port(options));
-  ::close(ready[0]);
-  ::close(ready[1]);
-}
-
-TEST_CASE("udp: members on one address claim services once each") {
-  constexpr uint64_t kService = 0x0106'1B58;
-  Ports members;
-  for (int i = 0; i < 2; ++i) {
-    members.push_back(open_port("127.78.4.2"));
-    members.back()->open_general_services();
-  }
-  REQUIRE(members[0]->claim_service(kService));
-  REQUIRE(members[1]->claim_service(kService + 1));
-  const Result<void> taken = members[1]->claim_service(kService);
-  REQUIRE_FALSE(taken);
-  CHECK(taken.error().code == Code::address_in_use);
-  CHECK(taken.error().message.find("process " + std::to_string(::getpid())) != std::string::npos);
-  members[0]->release_service(kService);
-  REQUIRE(members[1]->claim_service(kService));
-  members.pop_back();  // with its services
-  CHECK(members[0]->claim_service(kService));
-  CHECK(members[0]->claim_service(kService + 1));
-}
-
-TEST_CASE("udp: the shared loopback address is one for a user, and the next for another") {
-  if (::geteuid() != 0) WEFT_SKIP("udp two users", "changing the user needs root");
-  const Keys shared = {{"shared", "1"}};
-  const auto mine = open_port("lo", shared), again = open_port("lo", shared);
-  CHECK(mine->address() == again->address());
-  CHECK(mine->address().bytes[15] == 1);
-  const std::string text = to_string(mine->address());
-  const pid_t other_user = child([&] {
-    if (::setuid(65534) != 0) return 1;
-    const auto first = port::open_udp_port({"lo", shared}),
-               more = port::open_udp_port({"lo", shared});
-    if (!first || !more) return 2;
-    if ((*first)->address() == mine->address()) return 3;
-    if ((*first)->address() != (*more)->address()) return 4;
-    const auto refused = port::open_udp_port({text, {}});
-    if (refused || refused.error().code != Code::address_in_use) return 5;
-    return refused.error().message.find("of user 0") != std::string::npos ? 0 : 6;
-  });
-  CHECK(result_of(other_user) == 0);
 }
 
 TEST_CASE("udp: two processes share one address of a veth") {
