@@ -91,10 +91,11 @@ void Driver::progress() noexcept {
     hand_off_.run_pending();
   }
   if (!lock_.try_lock()) return;
-  posts_.on_poll();
+  posts_.on_poll(machine_->time());
   const size_t received = turn();
   if (background_.active()) {
     leave_to_thread(received == kBurst);
+    if (received != 0) background_.on_packets_taken();
     suspension_.on_empty_poll();
   }
   unlock();
@@ -154,13 +155,16 @@ void Driver::take_port_events() noexcept {
 
 void Driver::after_post(uint32_t requests) noexcept {
   WEFT_DCHECK(lock_.held());
-  // While packets wake the thread the next poll may be far away.
-  if (background_.active() && !suspension_.on_post()) background_.wake();
-  if (posts_.on_post(requests, background_.active() || machine_->has_bulk())) {
-    after_control();
-  } else if (machine_->has_pending_events()) {
-    notify();  // it may have completed inside the call
+  if (posts_.holds(requests)) {
+    // While packets wake the thread the next poll may be far away.
+    if (!background_.active() && !machine_->has_bulk()) {
+      if (machine_->has_pending_events()) notify();  // it may have completed inside the call
+      return;
+    }
+    posts_.release();
   }
+  if (background_.active() && !suspension_.on_post()) background_.wake();
+  after_control();
 }
 
 void Driver::after_control() noexcept {

@@ -68,6 +68,7 @@ void ProgressThread::abandon() noexcept {
 }
 
 void ProgressThread::activate() noexcept {
+  taken_.store(0, std::memory_order_relaxed);
   activated_.store(true);  // with become(): one sees the other
   if (mode_.load() != kThreadActive) signal_fd(wake_fd_);
 }
@@ -75,6 +76,12 @@ void ProgressThread::activate() noexcept {
 void ProgressThread::wake() noexcept {
   if (wake_up_ == Instant{}) return;  // its next turn is still to come
   wake_up_ = Instant{};
+  signal_fd(wake_fd_);
+}
+
+void ProgressThread::leave_packets() noexcept {
+  taken_.store(0, std::memory_order_relaxed);
+  left_.store(true, std::memory_order_relaxed);
   signal_fd(wake_fd_);
 }
 
@@ -99,9 +106,13 @@ void ProgressThread::run_active(const ThreadWork& work, std::vector<pollfd>& des
   descriptors.push_back({wake_fd_, POLLIN, 0});
   descriptors.push_back({work.port_event_fd, POLLIN, 0});  // ppoll ignores -1
   const bool polled = polled_.exchange(false, std::memory_order_relaxed);
+  const bool left = left_.exchange(false, std::memory_order_relaxed);
   if (activated_.exchange(false)) {  // the application sleeps between its polls
     policy_.forget_wake_ups();
     placement_.avoid(-1);
+  } else if (left) {
+    policy_.leave_packets();
+    return become(kApplicationPolls);
   } else if (polled) {
     placement_.avoid(application_core_.load(std::memory_order_relaxed));
   }
@@ -133,6 +144,7 @@ void ProgressThread::run_idle(const ThreadWork& work) noexcept {
 // Unless stop() was called.
 void ProgressThread::become(int mode) noexcept {
   int other = mode == kThreadActive ? kApplicationPolls : kThreadActive;
+  left_.store(false, std::memory_order_relaxed);
   if (!mode_.compare_exchange_strong(other, mode)) return;
   // An activate() that still saw the thread active has not signalled.
   if (mode == kApplicationPolls && activated_.load())

@@ -69,6 +69,11 @@ class ProgressThread {
   // The rest is called under the driver's lock. When the thread wakes without being woken.
   void set_wake_up(Instant time) noexcept { wake_up_ = time; }
   Instant wake_up() const noexcept { return wake_up_; }
+  // After each poll of the application that found packets while the thread is active.
+  void on_packets_taken() noexcept {
+    taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (taken_.load(std::memory_order_relaxed) >= policy_.trial()) leave_packets();
+  }
   // For frames that wait, and for a deadline before wake_up().
   void wake() noexcept;
 
@@ -76,6 +81,7 @@ class ProgressThread {
   void run(const ThreadWork& work, std::vector<pollfd>& descriptors) noexcept;
   void run_active(const ThreadWork& work, std::vector<pollfd>& descriptors) noexcept;
   void run_idle(const ThreadWork& work) noexcept;
+  void leave_packets() noexcept;
   void become(int mode) noexcept;
   void after_sleep(const ThreadWork& work, const pollfd* wakers) noexcept;
 
@@ -83,6 +89,8 @@ class ProgressThread {
   alignas(64) std::atomic<int> mode_{kApplicationPolls};
   std::atomic<bool> polled_{false};        // the application polled since the thread last looked
   std::atomic<bool> activated_{false};     // activate() was called since the thread last looked
+  std::atomic<uint32_t> taken_{0};         // polls that found packets
+  std::atomic<bool> left_{false};          // the thread is to leave packets to the application
   std::atomic<int> application_core_{-1};  // on which it polled last while the thread was active
   int wake_fd_ = -1;
   Instant wake_up_;  // under the driver's lock

@@ -5,9 +5,9 @@
 // the acknowledgement of its own WRITE, in between. So the rule is who took the packets:
 //
 // - While they wake the thread, polls of the application go on beside it. It leaves the packets to
-//   the application, as a trial, after trial_ wake-ups between which the application polled (a
-//   thread that preempts the poller on a busy core always comes first), or trial_ / 4 in a row that
-//   found the packets taken already.
+//   the application, as a trial, after trial_ polls that found packets, after trial_ wake-ups
+//   between which the application polled (a thread that preempts the poller on a busy core always
+//   comes first), or trial_ / 4 in a row that found the packets taken already.
 // - Then it looks after 50, 100, 200 us and every 400 us whether the application has polled since.
 //   If not, packets wake it again. A trial that ends before 400 us is repeated after twice as many
 //   wake-ups.
@@ -17,6 +17,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "weft/units.hpp"
@@ -26,17 +27,22 @@ namespace weft::driver {
 // How often the thread looks for polls at last, and its longest sleep while the application polls.
 inline constexpr Duration kPollCheck = Duration::from_us(400);
 
-// Of the progress thread.
+// Of the progress thread, but for trial().
 class WakePolicy {
  public:
   // After a wake-up since whose predecessor the application has polled. `received`: there were
   // packets. True: from now on they are left to the application.
   bool leaves_packets(bool received) noexcept {
     wasted_ = received ? 0 : wasted_ + 1;
-    if (++shared_ < trial_ && wasted_ < trial_ / 4) return false;
+    if (++shared_ < trial() && wasted_ < trial() / 4) return false;
+    leave_packets();
+    return true;
+  }
+  // After so many polls that found packets the same.
+  uint32_t trial() const noexcept { return trial_.load(std::memory_order_relaxed); }
+  void leave_packets() noexcept {
     forget_wake_ups();
     check_ = kFirstCheck;
-    return true;
   }
   // The application is about to sleep on a descriptor.
   void forget_wake_ups() noexcept { wasted_ = shared_ = 0; }
@@ -45,13 +51,13 @@ class WakePolicy {
   Duration check_after() const noexcept { return check_; }
   // After such a look. True: from now on packets wake the thread.
   bool takes_packets(bool polled) noexcept {
-    const bool trial = check_ < kPollCheck;
+    const bool on_trial = check_ < kPollCheck;
     if (!polled) {
-      if (trial) trial_ = std::min(2 * trial_, kMaxTrial);
+      if (on_trial) trial_.store(std::min(2 * trial(), kMaxTrial), std::memory_order_relaxed);
       return true;
     }
     check_ = std::min(check_ * 2, kPollCheck);
-    if (trial && check_ == kPollCheck) trial_ = kFirstTrial;
+    if (on_trial && check_ == kPollCheck) trial_.store(kFirstTrial, std::memory_order_relaxed);
     return false;
   }
 
@@ -61,7 +67,7 @@ class WakePolicy {
 
   uint32_t wasted_ = 0;  // wake-ups in a row for packets that the application had taken
   uint32_t shared_ = 0;  // wake-ups between which the application polled
-  uint32_t trial_ = kFirstTrial;
+  std::atomic<uint32_t> trial_{kFirstTrial};
   Duration check_ = kPollCheck;
 };
 

@@ -132,8 +132,13 @@ TEST_CASE("each post is sent in the call, unless the application is known to pol
   for (; rounds < 1'000'000 && sent_of(5) == 5; ++rounds) bench.driver.progress();
   CHECK(rounds >= 16);  // polls in a row, each within 20 us
   CHECK(rounds < 1'000'000);
-  std::this_thread::sleep_for(std::chrono::microseconds(100));
-  bench.driver.progress();  // late again: what was held leaves, and the next posts are not held
+  const auto poll_late = [&] {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    bench.driver.progress();
+  };
+  poll_late();  // one late poll does not end it: another program may have had the core
+  CHECK(sent_of(5) == 2);
+  poll_late();
   CHECK(sent_of(5) == 5);
 }
 

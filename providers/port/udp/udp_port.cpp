@@ -17,6 +17,8 @@
 
 namespace weft::port {
 
+constexpr uint32_t kPollsToUnwatch = 64;  // calls of receive() after the last sleep
+
 using namespace udp;
 
 namespace {
@@ -137,10 +139,7 @@ UdpPort::UdpPort(Endpoint endpoint, const Options& options, uint32_t segments)
       capabilities_(describe(local_, options, socket_.buffer, segments)),
       receiver_(socket_.socket.fd(), local_, options.batch, group_.get()),
       sender_(local_, sender_limits(local_, options, segments)),
-      watch_(local_.interface, local_.gid) {
-  epoll_event readable{.events = EPOLLIN, .data = {}};
-  if (epoll_ctl(arrivals_.fd(), EPOLL_CTL_ADD, socket_.socket.fd(), &readable) != 0) arrivals_ = {};
-}
+      watch_(local_.interface, local_.gid) {}
 
 UdpPort::~UdpPort() {
   if (group_ != nullptr) group_->leave(std::move(socket_.socket));
@@ -199,6 +198,8 @@ void UdpPort::add_telemetry(const LocalAddress& local, ReceiveSocket socket, uin
 
 size_t UdpPort::receive(std::span<transport::Frame> frames) noexcept {
   WEFT_DCHECK(lent_ == 0);
+  // The kernel tells the set of each arrival, so a socket that is polled leaves it.
+  if (watched_ && !asleep_ && ++polls_ >= kPollsToUnwatch) watch_arrivals(false);
   lent_ = receiver_.receive(frames);
   if (telemetry_ != nullptr) lent_ += telemetry_->receiver.receive(frames.subspan(lent_));
   for (const auto& side : groups_) lent_ += side->receiver.receive(frames.subspan(lent_));
@@ -223,7 +224,8 @@ bool UdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit)
   for (const auto& side : groups_)
     if (side->receiver.pending()) return false;
   if (want_transmit && sender_.blocked() < 0) return false;
-  descriptors.push_back({arrivals_ ? arrivals_.fd() : socket_.socket.fd(), POLLIN, 0});
+  asleep_ = true;
+  descriptors.push_back({watch_arrivals(true) ? arrivals_.fd() : socket_.socket.fd(), POLLIN, 0});
   if (telemetry_ != nullptr) descriptors.push_back({telemetry_->socket.socket.fd(), POLLIN, 0});
   for (const auto& side : groups_) descriptors.push_back({side->socket.socket.fd(), POLLIN, 0});
   if (group_ != nullptr) {
@@ -236,20 +238,20 @@ bool UdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit)
 
 void UdpPort::finish_wait() noexcept {
   sender_.unblock();
-  watch_arrivals(true);
+  asleep_ = false;
+  polls_ = 0;
 }
 
-bool UdpPort::resume_wait() noexcept {
-  watch_arrivals(true);
-  return !receiver_.pending();
-}
+bool UdpPort::resume_wait() noexcept { return watch_arrivals(true) && !receiver_.pending(); }
 
-// The other sockets, which few frames come to, are always watched.
-void UdpPort::watch_arrivals(bool wanted) noexcept {
-  if (wanted == watches_arrivals_ || !arrivals_) return;
-  epoll_event readable{.events = wanted ? static_cast<uint32_t>(EPOLLIN) : 0u, .data = {}};
-  if (epoll_ctl(arrivals_.fd(), EPOLL_CTL_MOD, socket_.socket.fd(), &readable) == 0)
-    watches_arrivals_ = wanted;
+// The other sockets, which few frames come to, are watched by the sleeper itself. False: no memory.
+bool UdpPort::watch_arrivals(bool wanted) noexcept {
+  if (wanted == watched_) return true;
+  epoll_event readable{.events = EPOLLIN, .data = {}};
+  const int operation = wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL;
+  if (epoll_ctl(arrivals_.fd(), operation, socket_.socket.fd(), &readable) != 0) return false;
+  watched_ = wanted;
+  return true;
 }
 
 void UdpPort::append_counters(std::vector<Counter>& counters) const {

@@ -40,7 +40,7 @@ class UdpPort final : public transport::Port, public transport::SuspendedWait {
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
-  void suspend_wait() noexcept override { watch_arrivals(false); }
+  void suspend_wait() noexcept override { (void)watch_arrivals(false); }
   bool resume_wait() noexcept override;
   int async_event_fd() const noexcept override { return watch_.fd(); }
   std::optional<EventType> next_event() noexcept override { return watch_.next(); }
@@ -59,13 +59,15 @@ class UdpPort final : public transport::Port, public transport::SuspendedWait {
   };
   static std::unique_ptr<Side> make_side(const udp::LocalAddress& local, udp::ReceiveSocket socket,
                                          uint32_t batch);
-  void watch_arrivals(bool wanted) noexcept;
+  bool watch_arrivals(bool wanted) noexcept;
 
   udp::LocalAddress local_;
   const udp::Options options_;
   udp::ReceiveSocket socket_;
-  udp::Descriptor arrivals_;  // epoll set of `socket_`: readable when it is, unless suspended
-  bool watches_arrivals_ = true;
+  udp::Descriptor arrivals_;                  // epoll set of `socket_`, readable when that is
+  bool watched_ = false;                      // `socket_` is in the set
+  bool asleep_ = false;                       // between prepare_wait() and finish_wait()
+  uint32_t polls_ = 0;                        // calls of receive() since
   std::unique_ptr<udp::AddressGroup> group_;  // null: the address is ours alone
   transport::Capabilities capabilities_;
   udp::Receiver receiver_;
