@@ -54,9 +54,13 @@ Result<void> Driver::start() {
   if (async_fd_ < 0) return Error{Code::no_memory, "no more file descriptors: raise `ulimit -n`"};
   if (const Result<void> opened = background_.open(); !opened || !threaded_) return opened;
   return background_.start({
-      .turn = [this](std::vector<pollfd>& list,
-                     bool polled) { return turn_before_sleep(list, polled); },
-      .finish_sleep = [this] { finish_sleep(); },
+      .turn = [this](std::vector<pollfd>& list, bool polled,
+                     bool checks) { return turn_before_sleep(list, polled, checks); },
+      .end_sleep =
+          [this] {
+            Holder hold(lock_);
+            end_sleep(false);
+          },
       .send_held_posts =
           [this] {
             if (!lock_.try_lock()) return;

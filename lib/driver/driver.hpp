@@ -135,8 +135,9 @@ class Driver {
   void check_invariants() const noexcept;
 
   // The progress thread; see ThreadWork.
-  ThreadWork::Turn turn_before_sleep(std::vector<pollfd>& descriptors, bool polled) noexcept;
-  void finish_sleep() noexcept;
+  ThreadWork::Turn turn_before_sleep(std::vector<pollfd>& descriptors, bool polled,
+                                     bool checks) noexcept;
+  void end_sleep(bool checks) noexcept;
 
   const base::Clock& clock_;
   base::SecureRandom random_;
@@ -152,7 +153,9 @@ class Driver {
   TxBacklog tx_;
   uint32_t idle_turns_ = 0;
   PostBatching posts_;
+  bool sleeps_ = false;  // the progress thread, on the port's descriptors
   SleepSuspension suspension_;
+  Instant polled_at_;        // the thread's last turn before which the application had polled
   bool port_stuck_ = false;  // the last wait_until_sent() timed out with a full port
   CqSet cqs_;
   std::vector<Gid> unlogged_peers_;  // whose packets fail the ICRC: to be logged after unlock

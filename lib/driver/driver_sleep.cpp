@@ -2,6 +2,7 @@
 // The progress thread's sleep, and what threads of the application do while it sleeps: see
 // driver.hpp.
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/check.hpp"
 #include "lib/base/memory_permitting.hpp"
@@ -11,8 +12,6 @@ namespace weft::driver {
 
 namespace {
 
-// Calls of transmit() after which no acknowledgement is delayed any longer (ack_delay.hpp).
-constexpr int kAckTurns = 20;
 // The thread's longest sleep when there was no memory for all descriptors to sleep on.
 constexpr Duration kShortSleep = Duration::from_ms(1);
 
@@ -33,9 +32,14 @@ bool Driver::start_background_progress() noexcept {
   return true;
 }
 
-ThreadWork::Turn Driver::turn_before_sleep(std::vector<pollfd>& descriptors, bool polled) noexcept {
+ThreadWork::Turn Driver::turn_before_sleep(std::vector<pollfd>& descriptors, bool polled,
+                                           bool checks) noexcept {
+  // One acquisition of the lock for each wake-up: a thread of the application that polls holds it
+  // most of the time.
   lock_.lock();
+  end_sleep(checks);
   const bool received = turn() != 0;
+  tx_.flush_delayed_acks(*machine_, *port_);
   const Instant now = clock_.now();
   Instant deadline = next_deadline();
   const bool full = !tx_.empty();
@@ -43,20 +47,28 @@ ThreadWork::Turn Driver::turn_before_sleep(std::vector<pollfd>& descriptors, boo
   const auto prepare = [&] { sleep = sleep && port_->prepare_wait(descriptors, full); };
   if (!base::memory_permitting(prepare)) deadline = std::min(deadline, now + kShortSleep);
   // A timer that the application's next post sets is later than that: it need not wake the thread.
-  if (polled) deadline = std::min(deadline, now + kPollCheck);
+  if (polled) polled_at_ = now;
+  const bool polls = now - polled_at_ < kPollCheck;
+  Duration limit = deadline.is_never() ? kNoLimit : deadline - now;
+  const bool check = polls && limit > kPollCheck;
+  if (check) {
+    deadline = now + kPollCheck;
+    limit = kNoLimit;
+  }
   background_.set_wake_up(deadline);
-  if (sleep) suspension_.begin_sleep(polled);
+  sleeps_ = sleep;
+  if (sleep) suspension_.begin_sleep(polls);
   unlock();
-  if (!sleep) return {received, {}};
+  if (!sleep) return {received, {}, check};
   WEFT_DCHECK(deadline > now);
-  return {received, deadline.is_never() ? kNoLimit : deadline - now};
+  return {received, limit, check};
 }
 
-void Driver::finish_sleep() noexcept {
-  lock_.lock();
-  suspension_.end_sleep(clock_.now() >= background_.wake_up());
+void Driver::end_sleep(bool checks) noexcept {
+  WEFT_DCHECK(lock_.held());
+  if (!std::exchange(sleeps_, false)) return;
+  suspension_.end_sleep(checks);
   port_->finish_wait();
-  unlock();
 }
 
 // No later turn may come from the application, so delayed acknowledgements leave here: that costs
@@ -64,10 +76,7 @@ void Driver::finish_sleep() noexcept {
 // received, frames that wait, and a deadline before it wakes.
 void Driver::leave_to_thread(bool more) noexcept {
   WEFT_DCHECK(lock_.held());
-  for (int i = 0; i < kAckTurns && tx_.empty(); ++i) {
-    if (!machine_->wants_transmit() || machine_->has_active()) break;
-    flush(machine_->time());
-  }
+  tx_.flush_delayed_acks(*machine_, *port_);
   more = more || machine_->wants_transmit() || !tx_.empty();
   if (more || next_deadline() < background_.wake_up()) background_.wake();
 }

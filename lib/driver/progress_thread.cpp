@@ -3,10 +3,12 @@
 #include "lib/driver/progress_thread.hpp"
 
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <ctime>
 #include <string>
+#include <utility>
 
 #include "lib/base/check.hpp"
 #include "lib/driver/cq_set.hpp"
@@ -31,12 +33,15 @@ void drain(int fd) noexcept {
 ProgressThread::~ProgressThread() {
   WEFT_DCHECK(!thread_.joinable());
   if (wake_fd_ >= 0) close(wake_fd_);
+  if (check_fd_ >= 0) close(check_fd_);
 }
 
 Result<void> ProgressThread::open() {
   WEFT_DCHECK(wake_fd_ < 0);
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (wake_fd_ < 0) return Error{Code::no_memory, "no more file descriptors: raise `ulimit -n`"};
+  check_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+  if (wake_fd_ < 0 || check_fd_ < 0)
+    return Error{Code::no_memory, "no more file descriptors: raise `ulimit -n`"};
   return {};
 }
 
@@ -90,7 +95,7 @@ void ProgressThread::run(const ThreadWork& work, std::vector<pollfd>& descriptor
   for (;;) {
     switch (mode_.load()) {
       case kStopping:
-        return;
+        return work.end_sleep();
       case kThreadActive:
         run_active(work, descriptors);
         break;
@@ -105,6 +110,7 @@ void ProgressThread::run_active(const ThreadWork& work, std::vector<pollfd>& des
   descriptors.clear();
   descriptors.push_back({wake_fd_, POLLIN, 0});
   descriptors.push_back({work.port_event_fd, POLLIN, 0});  // ppoll ignores -1
+  descriptors.push_back({check_fd_, POLLIN, 0});
   const bool polled = polled_.exchange(false, std::memory_order_relaxed);
   const bool left = left_.exchange(false, std::memory_order_relaxed);
   if (activated_.exchange(false)) {  // the application sleeps between its polls
@@ -112,21 +118,35 @@ void ProgressThread::run_active(const ThreadWork& work, std::vector<pollfd>& des
     placement_.avoid(-1);
   } else if (left) {
     policy_.leave_packets();
+    work.end_sleep();
     return become(kApplicationPolls);
   } else if (polled) {
     placement_.avoid(application_core_.load(std::memory_order_relaxed));
   }
-  const ThreadWork::Turn turn = work.turn(descriptors, polled);
+  const ThreadWork::Turn turn =
+      work.turn(descriptors, polled, std::exchange(check_expired_, false));
   if (polled && policy_.leaves_packets(turn.received)) {
-    if (turn.limit != Duration{}) work.finish_sleep();
+    work.end_sleep();
     return become(kApplicationPolls);
   }
   if (turn.limit == Duration{}) return;
-  WEFT_DCHECK(turn.limit > Duration{} && descriptors.size() >= 2);
+  WEFT_DCHECK(turn.limit > Duration{} && descriptors.size() >= 3);
+  if (turn.check && !check_set_) set_check_timer();
   const timespec wait = to_timespec(turn.limit);
   ppoll(descriptors.data(), descriptors.size(), turn.limit == kNoLimit ? nullptr : &wait, nullptr);
+  if (descriptors[2].revents != 0) {
+    drain(check_fd_);
+    check_set_ = false;
+    check_expired_ = true;
+  }
   after_sleep(work, descriptors.data());
-  work.finish_sleep();
+}
+
+void ProgressThread::set_check_timer() noexcept {
+  const itimerspec once{{}, to_timespec(kPollCheck)};
+  const int failed = timerfd_settime(check_fd_, 0, &once, nullptr);
+  WEFT_CHECK(failed == 0);
+  check_set_ = true;
 }
 
 void ProgressThread::run_idle(const ThreadWork& work) noexcept {

@@ -27,11 +27,15 @@ struct ThreadWork {
   struct Turn {
     bool received = false;  // it received packets
     Duration limit;         // how long to sleep at most; zero: no sleep
+    // The sleep ends within kPollCheck too, by a timer that goes on over several sleeps: to set one
+    // for each costs more than all else of a wake-up in a virtual machine.
+    bool check = false;
   };
-  // Runs a turn and appends the descriptors to sleep on. `polled`: the application polls too.
-  std::function<Turn(std::vector<pollfd>& descriptors, bool polled)> turn;
-  // After each sleep.
-  std::function<void()> finish_sleep;
+  // Runs a turn and appends the descriptors to sleep on. `polled`: the application has polled since
+  // the turn before. `checks`: the timer has ended the sleep.
+  std::function<Turn(std::vector<pollfd>& descriptors, bool polled, bool checks)> turn;
+  // After a sleep that no turn follows.
+  std::function<void()> end_sleep;
   // While the thread is idle, each time it has looked whether the application polls.
   std::function<void()> send_held_posts;
   // When `port_event_fd` was readable.
@@ -47,7 +51,7 @@ class ProgressThread {
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
-  // Makes the descriptor that wakes the thread. Error: no more descriptors.
+  // Makes the descriptors that wake the thread. Error: no more descriptors.
   Result<void> open();
   // Error: no more threads.
   Result<void> start(ThreadWork work);
@@ -84,6 +88,7 @@ class ProgressThread {
   void leave_packets() noexcept;
   void become(int mode) noexcept;
   void after_sleep(const ThreadWork& work, const pollfd* wakers) noexcept;
+  void set_check_timer() noexcept;
 
   enum Mode : int { kApplicationPolls, kThreadActive, kStopping };
   alignas(64) std::atomic<int> mode_{kApplicationPolls};
@@ -93,10 +98,12 @@ class ProgressThread {
   std::atomic<bool> left_{false};          // the thread is to leave packets to the application
   std::atomic<int> application_core_{-1};  // on which it polled last while the thread was active
   int wake_fd_ = -1;
-  Instant wake_up_;  // under the driver's lock
+  int check_fd_ = -1;  // timerfd
+  Instant wake_up_;    // under the driver's lock
   // Of the thread.
   WakePolicy policy_;
   ThreadPlacement placement_;
+  bool check_set_ = false, check_expired_ = false;
 
   std::thread thread_;
 };

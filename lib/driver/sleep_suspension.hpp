@@ -28,9 +28,9 @@ class SleepSuspension {
     short_sleep_ = is_short;
     empty_polls_ = 0;
   }
-  // `to_the_end`: nothing woke it.
-  void end_sleep(bool to_the_end) noexcept {
-    if (std::exchange(suspended_, false) && posted_ && to_the_end) polled_posts_ = 0;
+  // `checks`: kPollCheck has passed.
+  void end_sleep(bool checks) noexcept {
+    if (std::exchange(suspended_, false) && posted_ && checks) polled_posts_ = 0;
     short_sleep_ = false;
   }
   bool suspended() const noexcept { return suspended_; }

@@ -39,6 +39,14 @@ class TxBacklog {
     }
     return true;
   }
+  // Sends the acknowledgements that `machine` delays for later turns, if it has nothing else to
+  // send. After a turn or flush(), behind which no turn may come.
+  void flush_delayed_acks(transport::Machine& machine, transport::Port& port) noexcept {
+    for (int turn = 0; turn < kAckTurns && empty(); ++turn) {
+      if (!machine.wants_transmit() || machine.has_active()) return;
+      flush(machine, port, machine.time());
+    }
+  }
   // Drops frames whose spans lie in [base, base + size). Their key is removed already, so the
   // machine will not build them again.
   void drop_memory(const void* base, size_t size) noexcept;
@@ -48,6 +56,7 @@ class TxBacklog {
 
  private:
   static constexpr int kMaxBursts = 8;
+  static constexpr int kAckTurns = 20;  // no acknowledgement is delayed for longer (ack_delay.hpp)
   template <class Matches>
   void drop_if(Matches matches) noexcept;
 
