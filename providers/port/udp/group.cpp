@@ -184,6 +184,11 @@ void AddressGroup::on_foreign_frame(Slot slot) noexcept {
   if (evidence || table_->stale()) repair(evidence ? slot : Slot{0});
 }
 
+void AddressGroup::look_whether_empty() noexcept {
+  if (empty_since_ == table_->generation()) return;
+  if (::recv(udp_, nullptr, 0, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN) on_empty();
+}
+
 bool AddressGroup::forward(Slot slot, const Message& message, uint32_t length) noexcept {
   constexpr int kAttempts = 3;
   const uint64_t frames = (length + message.segment - 1) / message.segment;

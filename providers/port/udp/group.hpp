@@ -72,6 +72,9 @@ class AddressGroup {
   void on_foreign_frame(Slot slot) noexcept;
   // The UDP socket had no more frames.
   void on_empty() noexcept { empty_since_ = table_->generation(); }
+  // All frames that were read from the UDP socket have been looked at, and some were foreign. A
+  // progress thread that sleeps again after the last frame would never find the socket empty.
+  void look_whether_empty() noexcept;
   // True: receive() has a message.
   bool has_forwarded() const noexcept { return table_->forwarded(slot_) != received_; }
   // Reads one forwarded message into message.bytes.

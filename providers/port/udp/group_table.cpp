@@ -28,8 +28,13 @@ bool is_at(const std::string& path, int file) noexcept {
          ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
 }
 
+// Folders that processes of one user share. A read-only root without /dev/shm still has /run.
+constexpr const char* kFolders[] = {"/dev/shm", "/tmp", "/run"};
+
 const char* folder() noexcept {
-  return ::access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp";
+  for (const char* const one : kFolders)
+    if (::access(one, W_OK | X_OK) == 0) return one;
+  return kFolders[0];
 }
 
 std::string prefix_of_files() { return "weft-udp-" + std::to_string(::geteuid()) + "-"; }
@@ -46,7 +51,8 @@ Error failed(const std::string& path, const char* step) {
   const int error = errno;
   return {error == EACCES || error == EPERM ? Code::permission_denied : Code::io_error,
           "cannot " + std::string(step) + " " + path + ", in which the devices of an address " +
-              "know of each other: " + std::strerror(error)};
+              "know of each other: " + std::strerror(error) +
+              "; one of /dev/shm, /tmp and /run must be writable"};
 }
 
 // Removes the file unless it has a member or a process is joining.

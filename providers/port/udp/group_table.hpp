@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the members of an address know together, in memory that they share: who they are, in which
 // order the kernel has their sockets, and which of them listens for connection requests (services
-// of queue pair 1). The memory is a file of this user in /dev/shm, or in /tmp where there is no
-// such folder; the last member removes it. If the last one is killed, a file of 20 KiB remains
+// of queue pair 1). The memory is a file of this user in /dev/shm, or where that is not writable in
+// /tmp or /run; the last member removes it. If the last one is killed, a file of 20 KiB remains
 // until our user opens a device on any shared address: members hold a shared lock of their file
 // (fcntl, which ends with the process), so that a file without members is known.
 //

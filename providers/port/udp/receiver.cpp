@@ -198,8 +198,10 @@ bool Receiver::steer(Message& message) noexcept {
   for (; end < message.length && slot_at(end) == slot; ++count)
     end += std::min(message.segment, message.length - end);
   if (slot != group_->slot() &&
-      names_queue_pair(message.bytes + message.offset, length_at(message.offset)))
+      names_queue_pair(message.bytes + message.offset, length_at(message.offset))) {
     group_->on_foreign_frame(slot);
+    if (next_ + 1 == filled_ && end >= message.length) group_->look_whether_empty();
+  }
   if (slot == group_->slot() || !group_->forward(slot, message, end - message.offset)) {
     message.ours_until = end;
     return true;
