@@ -133,17 +133,18 @@ void idle(int ms) {
 int main(int argc, char** argv) {
   std::string spec = "roce+shm:progress";
   int rounds = 5000;
-  std::string only;
+  std::string only = "all";
   CLI::App app("weft_progress: how soon progress comes to an application that does not poll.");
   app.option_defaults()->always_capture_default();
   app.add_option("device", spec, "Device string of both sides");
   app.add_option("rounds", rounds, "Messages of each side")->check(CLI::Range(10, 10'000'000));
-  app.add_option("only", only, "post, spin or idle; empty: all of them");
+  app.add_option("only", only, "What to measure")
+      ->check(CLI::IsMember({"all", "post", "spin", "idle"}));
   CLI11_PARSE(app, argc, argv);
   Side a(need(Device::open(spec)), 0, 16), b(need(Device::open(spec)), 0, 16);
   bench::connect_pair(a, b);
   std::printf("%s\n", spec.c_str());
-  const auto wanted = [&only](const char* what) { return only.empty() || only == what; };
+  const auto wanted = [&only](const char* what) { return only == "all" || only == what; };
   for (const uint64_t posts : {1, 4, 16, 64})
     if (wanted("post")) post_and_sleep(a, b, posts, rounds / 20 + 1);
   if (wanted("spin")) spin(a, b, rounds);

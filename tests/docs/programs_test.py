@@ -18,8 +18,9 @@ import programs  # noqa: E402
 
 # Programs of the build that tests start, named weft_ but not installed.
 OF_TESTS = {"weft_puppet", "weft_rping", "weft_cmatose", "weft_udaddy"}
-# A program and what follows it in code: up to the end of the span, line or command.
-COMMAND_LINE = re.compile(r"\b(weft[_-]\w+)((?: [^`|;&#\n]*)?)")
+# A program and what follows it in code: up to the end of the span, line or command
+# (that of `$(...)`, too).
+COMMAND_LINE = re.compile(r"\b(weft[_-]\w+)((?: [^`|;&#)\n]*)?)")
 # A program's own options end at the name of the program that it starts: behind the first word that
 # is neither an option nor an option's value.
 STARTS_OTHERS = {"weft-run"}

@@ -44,7 +44,7 @@ check_exports() {
   nm -DC --defined-only "$library/libweft.so" | cut -d' ' -f3- | grep -v '^WEFT_0$' >"$work/exports"
   local public='^(typeinfo for |typeinfo name for |vtable for )?weft::([A-Z]|connect\('
   public+='|add_controller\('
-  public+='|list_devices\(|name\(|parse_gid\(|sender_of\(|to_string(\[abi:cxx11\])?\()'
+  public+='|list_devices\(|name\(|node_guid\(|parse_gid\(|sender_of\(|to_string(\[abi:cxx11\])?\()'
   if sed 's/@@WEFT_0//' "$work/exports" | grep -vE "$public"; then
     echo "libweft.so exports more than the public API (cmake/weft.map)"
     return 1

@@ -64,6 +64,9 @@ class Programs(ibverbs_test.InGuest):
     def test_weft_cost(self):
         self.alone(f"weft_cost {DEVICE} 1000", f"2000 WRITEs of 8 B over {DEVICE}")
 
+    def test_weft_progress(self):
+        self.alone(f"weft_progress {DEVICE} 100", r"spin on memory: median \d")
+
     def test_weft_report(self):
         self.alone(f"weft_report -d {DEVICE} --no-floors --seconds 0.05 --sizes 8,4096",
                    r"bytes compared, 0 wrong: data verified")
