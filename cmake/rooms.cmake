@@ -60,6 +60,11 @@ endif()
 set_source_files_properties(lib/collective/arithmetic/arithmetic.cpp lib/srd/receive/execute_add.cpp
                             PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>")
 
+# What a peer may send to the plug-in of NCCL, for its tests too. It needs no other room.
+add_library(weft_nccl_wire STATIC lib/adapters/nccl/handle.cpp lib/adapters/nccl/messages.cpp)
+target_include_directories(weft_nccl_wire PUBLIC ${PROJECT_SOURCE_DIR}/include
+                                                 ${PROJECT_SOURCE_DIR})
+
 # Everything, for tests and benchmarks that are not about one room.
 add_library(weft_all INTERFACE)
 target_link_libraries(weft_all INTERFACE weft_collective weft_providers weft_port_sim)

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See comm.hpp.
+#include "lib/adapters/nccl/comm.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "lib/adapters/nccl/log.hpp"
+
+namespace weft::nccl {
+namespace {
+
+constexpr int64_t kLookEveryMs = 10;
+// After the peer has closed or ended, completions of what it sent before may still be on their way
+// from the device to us.
+constexpr int64_t kDrainMs = 100;
+// After a transfer has failed, the peer's goodbye may show that it was executed before.
+constexpr int64_t kGoodbyeMs = 50;
+constexpr size_t kBatch = 16;
+
+Outcome outcome_of(Status status) {
+  switch (status) {
+    case Status::local_length_error:
+    case Status::local_qp_operation_error:
+    case Status::local_protection_error:
+    case Status::local_access_error:
+    case Status::fatal:
+      return Outcome::system_error;
+    default:
+      return Outcome::remote_error;
+  }
+}
+
+const char* advice(Status status) {
+  switch (status) {
+    case Status::retry_exceeded:
+      return " (no answer: its process or host has ended, or the network between has failed)";
+    case Status::remote_access_error:
+    case Status::remote_invalid_request:
+      return " (memory was deregistered while a transfer to it was in flight)";
+    case Status::local_protection_error:
+      return " (registered memory was unmapped, or lies in another device's domain)";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+int64_t coarse_ms() {
+  timespec now{};
+  (void)::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+bool Memory::contains(const void* data, size_t length) const {
+  const auto start = reinterpret_cast<uintptr_t>(address), at = reinterpret_cast<uintptr_t>(data);
+  return at >= start && length <= size && at - start <= size - length;
+}
+
+Comm::Comm(const NetDevice& device, std::vector<Lane> lanes, size_t requests)
+    : device_(device), lanes_(std::move(lanes)), requests_(requests) {
+  for (Request& request : requests_) {
+    request.comm = this;
+    release(request);
+  }
+}
+
+Result<Memory*> Comm::register_memory(void* data, size_t size, Access access) const {
+  auto memory = std::make_unique<Memory>();
+  memory->address = data;
+  memory->size = size;
+  for (const std::shared_ptr<OpenDevice>& each : device_.devices) {
+    Result<MemoryRegion> region = each->domain.register_memory(data, size, access);
+    if (!region) return region.error();
+    memory->regions.push_back(std::move(*region));
+  }
+  return memory.release();
+}
+
+Result<Memory*> Comm::register_dmabuf(void* data, size_t size, uint64_t offset, int fd,
+                                      Access access) const {
+  auto memory = std::make_unique<Memory>();
+  memory->address = data;
+  memory->size = size;
+  for (const std::shared_ptr<OpenDevice>& each : device_.devices) {
+    Result<MemoryRegion> region = each->domain.register_dmabuf(fd, offset, size, access, data);
+    if (!region) return region.error();
+    memory->regions.push_back(std::move(*region));
+  }
+  return memory.release();
+}
+
+Request* Comm::take_request() {
+  Request* const request = free_;
+  if (request == nullptr) return nullptr;
+  free_ = request->next_free;
+  request->done = false;
+  request->count = 1;
+  request->parts_left = 0;
+  request->sizes = {};
+  return request;
+}
+
+void Comm::release(Request& request) {
+  request.next_free = free_;
+  free_ = &request;
+}
+
+Outcome Comm::fail(Outcome outcome, const std::string& text) {
+  if (outcome_ == Outcome::success) {
+    outcome_ = outcome;
+    log_warning(peer_ + ": " + text);
+  }
+  return outcome_;
+}
+
+Outcome Comm::fail_post(const PostStatus& status) {
+  return fail(Outcome::system_error, std::string("the device refused a request: ") + status.reason);
+}
+
+void Comm::poll(Lane& lane) {
+  std::array<Completion, kBatch> completions;
+  size_t count = 0;
+  do {
+    count = lane.cq.poll(completions);
+    for (const Completion& each : std::span(completions).first(count)) {
+      if (each.status == Status::success)
+        on_completion(lane, each);
+      else if (!failure_)
+        on_failure(each);
+    }
+  } while (count == kBatch);
+}
+
+void Comm::on_failure(const Completion& completion) {
+  failure_ = Failure{completion, coarse_ms()};
+  next_look_ms_ = 0;
+}
+
+Outcome Comm::progress() {
+  if (outcome_ != Outcome::success) return outcome_;
+  for (Lane& lane : lanes_) poll(lane);
+  look_at_peer();
+  return outcome_;
+}
+
+void Comm::look_at_peer() {
+  const int64_t now = coarse_ms();
+  if (now < next_look_ms_) return;
+  next_look_ms_ = now + kLookEveryMs;
+  if (gone_ms_ == 0) receive_from_peer();
+  if (failure_ && !needs(failure_->completion)) failure_.reset();
+  if (failure_ && now >= failure_->since_ms + kGoodbyeMs) {
+    const Status status = failure_->completion.status;
+    fail(outcome_of(status),
+         "a transfer to it failed: " + std::string(name(status)) + advice(status));
+  }
+  if (gone_ms_ != 0 && now >= gone_ms_ + kDrainMs)
+    fail(Outcome::remote_error, gone_why_ + " with transfers in flight or to come");
+}
+
+void Comm::receive_from_peer() {
+  for (;;) {
+    Result<std::optional<Control::Incoming>> message = control_.receive();
+    if (!message) return peer_is_gone("its process has ended (" + message.error().message + ")");
+    if (!*message) return;
+    if ((*message)->kind == Message::goodbye) {
+      on_goodbye(parse_goodbye((*message)->body));
+      return peer_is_gone("it has closed the connection");
+    }
+    if ((*message)->kind == Message::reject) return peer_is_gone(parse_reject((*message)->body));
+  }
+}
+
+void Comm::peer_is_gone(const std::string& why) {
+  gone_ms_ = coarse_ms();
+  gone_why_ = why;
+}
+
+Outcome Comm::test(Request& request, int* done, int* sizes) {
+  *done = 0;
+  if (!request.done) {
+    const Outcome outcome = progress();
+    if (!request.done) return outcome;
+  }
+  *done = 1;
+  if (sizes != nullptr)
+    for (int i = 0; i < request.count; ++i)
+      sizes[i] = static_cast<int>(std::min<uint64_t>(request.sizes[i], INT_MAX));
+  release(request);
+  return Outcome::success;
+}
+
+void Comm::say_goodbye() { control_.send(emit_goodbye(completed())); }
+
+}  // namespace weft::nccl
