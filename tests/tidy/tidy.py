@@ -66,6 +66,7 @@ MAY_INCLUDE = {
     "tool_coll": "base collective tool_chart",
     "tool_switch": "base wire congestion transport sim port_udp",
     "tool_srd_demo": "base wire congestion transport sim port_udp tool_switch",
+    "tool_nccl_check": "adapters",
     "tool_script": "base wire transport roce verbs software",
     "bench": "",  # bench/CMakeLists.txt
     "tools": "",

@@ -17,8 +17,8 @@ CHOICE = re.compile(r":\{([^}]*)\}")
 
 # Options that do nothing unless they are given: their default is none.
 NOTHING_UNLESS_GIVEN = {
-    "ARGS", "PROGRAM", "host", "PID", "scenario", "--control", "--degraded", "--dump", "--end",
-    "--end-device", "--events", "--faults", "--flows", "--kill", "--late", "--out",
+    "ARGS", "LIB", "PROGRAM", "host", "PID", "scenario", "--control", "--degraded", "--dump",
+    "--end", "--end-device", "--events", "--faults", "--flows", "--kill", "--late", "--out",
     "--out_json_file", "--pcap", "--plot", "--prometheus", "--report-to-json-file", "--seeds",
     "--set", "--stats", "--topology", "--trace",
 }

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft_nccl_check itself: the plug-in over TCP sockets passes; with one rule broken it fails at
+that rule, and at none before it; a plug-in without a device does not pass."""
+import subprocess
+import unittest
+
+import nccl_tools
+from nccl_tools import CHECK, SOCKET, VERSIONS, check
+
+# Each breaks one rule of tests/nccl_socket, in the order in which the rules run.
+FAULTS = {
+    "properties": "no name",
+    "connect": "accept",
+    "sizes": "wrong data",
+    "alignment": "wrong data|overwritten",
+    "zero": "not done",
+    "order": "wrong data|overwritten|returns",
+    "groups": "wrong data|overwritten|returns|test.. says",
+    "full": "irecv.. returns internal error",
+    "connections": "not done",
+    "registration": "regMr.. returns system error",
+    "remapped": "not that of the memory",
+    "flush": "iflush.. is not done",
+    "optional": "does not arrive",
+    "close": "died of Aborted in close",
+    "death": "does not end in an error",
+}
+
+
+class Baseline(unittest.TestCase):
+    def test_every_version_passes(self):
+        report = check(SOCKET, "--rules", "properties,connect,sizes,groups,zero,full,all-reduce",
+                       "--max-size", 1 << 20)
+        self.assertEqual(report.code, 0, report)
+        self.assertEqual([each["version"] for each in report.all["versions"]], VERSIONS)
+
+    def test_every_rule_passes(self):
+        report = check(SOCKET, "--versions", 12, "--max-size", 4 << 20)
+        self.assertEqual(report.code, 0, report)
+        verdicts = report.verdicts(12)
+        self.assertEqual({rule for rule in verdicts if verdicts[rule] != "pass"}, {"virtual"})
+        self.assertGreaterEqual(len(verdicts), 20)
+
+    def test_four_ranks(self):
+        report = check(SOCKET, "--versions", 8, "-r", 4, "--max-size", 1 << 18)
+        self.assertEqual(report.code, 0, report)
+
+    def test_each_fault_is_found_at_its_rule(self):
+        for fault, text in FAULTS.items():
+            with self.subTest(fault=fault):
+                rules = [*list(FAULTS)[:list(FAULTS).index(fault)][-2:], fault]
+                report = check(SOCKET, "--versions", 10, "--max-size", 1 << 18, "--limit", 1,
+                               "--rules", ",".join(rules), WEFT_NCCL_BREAK=fault)
+                self.assertEqual(report.code, 1, report)
+                verdicts = report.verdicts(10)
+                self.assertEqual([rule for rule in verdicts if verdicts[rule] == "FAIL"], [fault])
+                self.assertRegex(report.text(10, fault), text)
+
+    def test_no_device_is_no_pass(self):
+        report = check(SOCKET, WEFT_NCCL_BREAK="devices")
+        self.assertEqual(report.code, 3, report)
+        self.assertEqual({each["verdict"] for each in report.all["versions"]}, {"no device"})
+
+
+class Options(unittest.TestCase):
+    def refused(self, *words):
+        done = subprocess.run([CHECK, *map(str, words)], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done)
+        return done.stderr
+
+    def test_wrong_ones(self):
+        self.assertIn("which LIB", self.refused())
+        self.assertIn("nonesuch.so", self.refused("nonesuch.so"))
+        self.assertIn("no rule bogus", self.refused(SOCKET, "--rules", "sizes,bogus"))
+        self.assertIn("ncclNetPlugin_v4", self.refused(SOCKET, "--versions", "4"))
+        self.assertIn("exports no ncclNetPlugin", self.refused("libc.so.6"))
+        self.assertIn("--ranks", self.refused(SOCKET, "-r", "9"))
+
+    def test_the_list_names_each_rule(self):
+        said = subprocess.run([CHECK, "--list"], capture_output=True, text=True, check=True).stdout
+        for rule in FAULTS:
+            self.assertRegex(said, rf"(?m)^{rule} +\w")
+
+
+if __name__ == "__main__":
+    nccl_tools.main()

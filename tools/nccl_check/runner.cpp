@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See runner.hpp.
+#include "tools/nccl_check/runner.hpp"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+namespace weft::nccl_check {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kNoDevice = 3;  // exit code of a rank
+
+// In a rank's process.
+void run_rule(const Rule& rule, Rank& rank) {
+  RankRecord& own = rank.record();
+  State state = State::passed;
+  try {
+    rule.run(rank);
+  } catch (const NotApplicable& reason) {
+    state = State::not_applicable;
+    rank.board().write_text(rank.number(), reason.text);
+  } catch (const Failure& failure) {
+    // Only the first counts: what the others see may follow from it.
+    uint32_t none = 0;
+    state = State::failed;
+    if (rank.board().stopped.compare_exchange_strong(none, 1))
+      rank.board().write_text(rank.number(), failure.text);
+  } catch (const Stopped&) {
+    state = State::failed;
+  }
+  own.state = state;
+  ++own.step;
+}
+
+std::string describe_devices(Net& net, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    const Facts facts = net.facts(i);
+    text += (i == 0 ? "" : ", ") + facts.name + " (" + std::to_string(facts.speed_mbps) + " Mb/s)";
+  }
+  return text;
+}
+
+[[noreturn]] void run_rank(const Settings& settings, Board& board, int version, int number,
+                           const std::vector<const Rule*>& rules, size_t first) {
+  (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::unique_ptr<Net> net;
+  try {
+    board.write_place(number, "init()");
+    net = load(settings.library, version);
+    const nccl::Outcome ready = net->init();
+    const int count = ready == nccl::Outcome::success ? net->devices() : 0;
+    if (count == 0) {
+      board.write_text(number, ready == nccl::Outcome::success
+                                   ? "devices() says 0"
+                                   : "init() returns " + name_of(ready));
+      std::_Exit(kNoDevice);
+    }
+    if (settings.device >= count)
+      throw Failure{"there is no device " + std::to_string(settings.device) + ", devices() says " +
+                    std::to_string(count)};
+    board.write_text(number, describe_devices(*net, count));
+  } catch (const Failure& failure) {
+    board.write_text(number, failure.text);
+    std::_Exit(1);
+  }
+  Rank rank(settings, board, *net, number);
+  RankRecord& own = board.ranks[static_cast<size_t>(number)];
+  board.write_place(number, "");
+  ++own.step;
+  for (size_t done = 0; first + done < rules.size(); ++done) {
+    while (board.allowed <= done) ::usleep(200);
+    run_rule(*rules[first + done], rank);
+    if (own.state == State::failed) std::_Exit(1);
+  }
+  while (board.allowed <= rules.size() - first) ::usleep(200);
+  try {
+    net->finalize();
+  } catch (const Failure&) {
+    std::_Exit(1);
+  }
+  std::_Exit(0);
+}
+
+// The processes of all ranks, which end with this object.
+class Batch {
+ public:
+  Batch(const Settings& settings, int version, const std::vector<const Rule*>& rules, size_t first)
+      : settings_(settings), board_(Board::create()) {
+    if (board_ == nullptr) return;
+    for (int number = 0; number < settings.ranks; ++number) {
+      const pid_t process = ::fork();
+      if (process == 0) run_rank(settings, *board_, version, number, rules, first);
+      processes_.push_back({process, false, 0});
+    }
+  }
+  ~Batch() {
+    for (const Process& each : processes_)
+      if (!each.ended && each.id > 0) (void)::kill(each.id, SIGKILL);
+    for (const Process& each : processes_)
+      if (!each.ended && each.id > 0) (void)::waitpid(each.id, nullptr, 0);
+    if (board_ != nullptr) Board::destroy(board_);
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  // Waits until each rank has reached `step` or ended. False: after the limit.
+  bool wait(uint32_t step) {
+    const double limit_s = settings_.limit_s + (step == 1 ? 10 : 5);
+    const auto deadline = Clock::now() + std::chrono::duration<double>(limit_s);
+    while (Clock::now() < deadline) {
+      bool all = true;
+      for (size_t i = 0; i < processes_.size(); ++i)
+        all = (has_ended(processes_[i]) || board_->ranks[i].step >= step) && all;
+      if (all) return true;
+      ::usleep(300);
+    }
+    return false;
+  }
+  void allow() {
+    for (RankRecord& each : board_->ranks) each.state = State::runs;
+    ++board_->allowed;
+  }
+
+  // What became of the rule that reached `step`, or did not.
+  Verdict verdict(const Rule& rule, uint32_t step) {
+    Verdict verdict{.rule = rule.name};
+    for (size_t i = 0; i < processes_.size(); ++i) {
+      RankRecord& rank = board_->ranks[i];
+      const std::string who = "rank " + std::to_string(i);
+      const bool dies = rule.kills_last_rank && i + 1 == processes_.size();
+      if (rank.state == State::failed && rank.text[0] != '\0' && !dies)
+        return failed(rule, who + ": " + rank.text);
+      if (rank.state == State::not_applicable) {
+        verdict.state = State::not_applicable;
+        verdict.text = rank.text;
+      }
+      if (rank.state == State::runs && rank.step < step && !dies && blamed_.empty())
+        blamed_ = who + (has_ended(processes_[i]) ? " died" + cause(processes_[i]) : " hangs") +
+                  (rank.place[0] != '\0' ? std::string(" in ") + rank.place : "");
+      for (size_t f = 0; f < kMaxFigures; ++f)
+        verdict.figures[f] = std::max(verdict.figures[f], rank.figures[f]);
+    }
+    if (!blamed_.empty()) return failed(rule, blamed_);
+    return verdict;
+  }
+  // The text of the first rank that has ended before it was ready, and its exit code.
+  bool ended_early(std::string& text, int& code) {
+    for (size_t i = 0; i < processes_.size(); ++i) {
+      if (!has_ended(processes_[i]) || board_->ranks[i].step != 0) continue;
+      const int status = processes_[i].status;
+      code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+      text = WIFEXITED(status) ? std::string(board_->ranks[i].text)
+                               : "init() dies" + cause(processes_[i]);
+      return true;
+    }
+    return false;
+  }
+  void clear_texts() {
+    for (size_t i = 0; i < processes_.size(); ++i) board_->write_text(static_cast<int>(i), "");
+  }
+  std::string devices() const { return board_->ranks[0].text; }
+  bool usable() const { return board_ != nullptr; }
+
+ private:
+  struct Process {
+    pid_t id;
+    bool ended;
+    int status;
+  };
+
+  static bool has_ended(Process& process) {
+    if (!process.ended && process.id > 0)
+      process.ended = ::waitpid(process.id, &process.status, WNOHANG) == process.id;
+    return process.ended || process.id <= 0;
+  }
+  static std::string cause(const Process& process) {
+    if (WIFSIGNALED(process.status))
+      return std::string(" of ") + ::strsignal(WTERMSIG(process.status));
+    return " with exit code " + std::to_string(WEXITSTATUS(process.status));
+  }
+  static Verdict failed(const Rule& rule, std::string text) {
+    return {.rule = rule.name, .state = State::failed, .text = std::move(text)};
+  }
+
+  const Settings& settings_;
+  Board* board_;
+  std::vector<Process> processes_;
+  std::string blamed_;
+};
+
+// Runs rules from `at` on until one fails or kills a rank; sets `at` behind it. False: no device.
+bool run_batch(const Settings& settings, const std::vector<const Rule*>& rules, size_t& at,
+               VersionReport& report) {
+  Batch batch(settings, report.version, rules, at);
+  if (!batch.usable()) {
+    report.text = "no shared memory";
+    return false;
+  }
+  const bool in_time = batch.wait(1);
+  int code = 0;
+  if (batch.ended_early(report.text, code) || !in_time) {
+    if (!in_time) report.text = "init() hangs";
+    report.has_device = code != kNoDevice;
+    return false;
+  }
+  report.has_device = true;
+  report.devices = batch.devices();
+  batch.clear_texts();
+  for (uint32_t step = 2; at < rules.size(); ++step) {
+    const Rule& rule = *rules[at++];
+    batch.allow();
+    (void)batch.wait(step);
+    report.verdicts.push_back(batch.verdict(rule, step));
+    if (report.verdicts.back().state == State::failed || rule.kills_last_rank) return true;
+    batch.clear_texts();
+  }
+  batch.allow();
+  (void)batch.wait(UINT32_MAX);
+  return true;
+}
+
+}  // namespace
+
+bool VersionReport::passed() const {
+  return has_device && text.empty() &&
+         std::none_of(verdicts.begin(), verdicts.end(),
+                      [](const Verdict& each) { return each.state == State::failed; });
+}
+
+VersionReport run_version(const Settings& settings, int version,
+                          const std::vector<const Rule*>& rules) {
+  VersionReport report{.version = version};
+  size_t at = 0;
+  do {
+    if (!run_batch(settings, rules, at, report)) break;
+  } while (at < rules.size());
+  return report;
+}
+
+}  // namespace weft::nccl_check
