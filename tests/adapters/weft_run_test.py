@@ -167,6 +167,16 @@ class Runs(WithFolder):
             self.assertEqual(got, f"{words}\n")
         self.assertEqual(self.output_of("--", "sh", "-c", "echo $0", "--help"), "--help\n")
 
+    def test_nccl(self):
+        script = "echo $NCCL_NET_PLUGIN $LD_LIBRARY_PATH $WEFT_DEVICE"
+        folder = drop_in.BUILD / "lib"
+        self.assertTrue((folder / "libnccl-net-weft.so").exists())
+        got = self.output_of("-d", drop_in.SHM, "--nccl", "sh", "-c", script)
+        self.assertEqual(got, f"weft {folder} {drop_in.SHM}\n")
+        got = self.output_of("--nccl", "sh", "-c", script, LD_LIBRARY_PATH="/a:/b")
+        self.assertEqual(got, f"weft {folder}:/a:/b\n")
+        self.assertIn("NCCL_NET_PLUGIN=weft\n", self.output_of("--nccl", "--env=file"))
+
     def test_scripts(self):
         script = self.folder / "script"
         for first in ("#!/bin/sh\n", "#!/usr/bin/env sh\n", ""):

@@ -13,19 +13,33 @@ namespace {
 // The view of paths comes first: it interposes functions of the C library, the others do not.
 constexpr const char* kLibraries[] = {"libweft-paths.so", "libibverbs.so.1", "librdmacm.so.1"};
 
-Result<std::filesystem::path> drop_in_folder() {
+// The folder that has the library `name`: `built` from the folder of weft's programs in the build,
+// `installed` where they are installed.
+Result<std::filesystem::path> folder_with(const char* name, const char* built,
+                                          const std::string& installed, const char* remedy) {
   std::error_code error;
   const std::filesystem::path programs =
       std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   if (error) return Error{Code::io_error, "cannot read /proc/self/exe: mount /proc"};
   std::string tried;
-  for (const char* const relative : {"../lib/drop-in", WEFT_DROP_IN_INSTALLED}) {
+  for (const std::string& relative : {std::string(built), installed}) {
     const std::filesystem::path folder = (programs / relative).lexically_normal();
-    if (std::filesystem::exists(folder / "libibverbs.so.1", error)) return folder;
+    if (std::filesystem::exists(folder / name, error)) return folder;
     tried += (tried.empty() ? "" : " or ") + folder.string();
   }
-  return Error{Code::not_found, "there is no libibverbs.so.1 in " + tried +
-                                    ": build weft with libibverbs-dev installed, or install it"};
+  return Error{Code::not_found,
+               std::string("there is no ") + name + " in " + tried + ": " + remedy};
+}
+
+Result<std::filesystem::path> drop_in_folder() {
+  return folder_with("libibverbs.so.1", "../lib/drop-in", WEFT_DROP_IN_INSTALLED,
+                     "build weft with libibverbs-dev installed, or install it");
+}
+
+std::string joined(const std::vector<std::string>& devices) {
+  std::string list;
+  for (const std::string& device : devices) list += (list.empty() ? "" : ";") + device;
+  return list;
 }
 
 // The entries of LD_PRELOAD are separated by blanks or colons.
@@ -69,9 +83,21 @@ Result<std::vector<Variable>> preloading(const std::vector<std::string>& devices
       continue;
     preload += (preload.empty() ? "" : ":") + library.string();
   }
-  std::string list;
-  for (const std::string& device : devices) list += (list.empty() ? "" : ";") + device;
-  return std::vector<Variable>{{"LD_PRELOAD", preload}, {"WEFT_VERBS_DEVICES", list}};
+  return std::vector<Variable>{{"LD_PRELOAD", preload}, {"WEFT_VERBS_DEVICES", joined(devices)}};
+}
+
+Result<std::vector<Variable>> selecting_nccl_plugin(const std::vector<std::string>& devices) {
+  const Result<std::filesystem::path> found =
+      folder_with("libnccl-net-weft.so", "../lib", WEFT_DROP_IN_INSTALLED + std::string("/../.."),
+                  "build the target weft_nccl_net, or install weft");
+  if (!found) return found.error();
+  const char* const there = std::getenv("LD_LIBRARY_PATH");
+  std::string path = found->string();
+  if (path.size() > 1 && path.back() == '/') path.pop_back();
+  if (there != nullptr && *there != '\0') path += std::string(":") + there;
+  std::vector<Variable> variables = {{"NCCL_NET_PLUGIN", "weft"}, {"LD_LIBRARY_PATH", path}};
+  if (!devices.empty()) variables.push_back({"WEFT_DEVICE", joined(devices)});
+  return variables;
 }
 
 std::string lines_for(const std::string& format, const std::vector<Variable>& variables) {

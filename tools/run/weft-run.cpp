@@ -29,6 +29,7 @@ constexpr int kWrongDevice = 2, kCannotExecute = 126, kNoProgram = 127;
 struct RunOptions {
   std::string devices, pcap, faults, format, program;
   std::vector<std::string> arguments;
+  bool nccl = false;
 };
 
 int fail(int code, const std::string& message) {
@@ -66,7 +67,14 @@ Result<std::vector<Variable>> environment_of(const RunOptions& options) {
       return added.error();
   if (const Result<void> opened = weft::run::check_devices(*devices); !opened)
     return opened.error();
-  return weft::run::preloading(*devices);
+  Result<std::vector<Variable>> variables = weft::run::preloading(*devices);
+  if (!variables || !options.nccl) return variables;
+  // Without -d the plug-in selects its device: SRD, where the drop-in takes RC.
+  const Result<std::vector<Variable>> plugin = weft::run::selecting_nccl_plugin(
+      options.devices.empty() ? std::vector<std::string>() : *devices);
+  if (!plugin) return plugin.error();
+  variables->insert(variables->end(), plugin->begin(), plugin->end());
+  return variables;
 }
 
 int execute(const RunOptions& options, const std::vector<Variable>& variables) {
@@ -99,6 +107,9 @@ void describe(CLI::App& app, RunOptions& options) {
   app.add_option("--faults", options.faults,
                  "KEY=VALUE[,KEY=VALUE]..., the device strings' keys fault.KEY, or a file of them, "
                  "one per line");
+  app.add_flag("--nccl", options.nccl,
+               "NCCL and RCCL in PROGRAM use weft's network plug-in, on the devices of -d or "
+               "WEFT_DEVICE");
   app.add_option("--env", options.format,
                  "Run nothing: print the environment for a shell (default: sh), an env file, a "
                  "Dockerfile, or as arguments of Open MPI's mpirun")
