@@ -38,6 +38,27 @@ def serve():
             accepts = result == SUCCESS and comm is None
 
 
+def violate_keys():
+    """As NCCL does after an abort: sends meet memory that is no longer registered, on as many
+    connections as `roce` forgives a peer, and then there are new connections."""
+    net = Net(nccl_tools.WEFT)
+    assert net.init() == SUCCESS, net.log
+    buffer = ctypes.create_string_buffer(100)
+    pairs, requests = [net.pair() for _ in range(20)], []
+    for ends in pairs:
+        (_, out), (_, into) = (net.register(end, buffer) for end in ends)
+        net.irecv(ends[1], buffer, 100, into)
+        net.table.deregister(ends[1], into)
+        requests.append(net.repeat(lambda: net.isend(ends[0], buffer, 100, out),
+                                   lambda said: said[1])[1])
+    result, _, _ = net.repeat(lambda: net.test(requests[0]), lambda said: said[0] or said[1])
+    print(result, net.warnings()[0])
+    net.log.clear()
+    start = time.monotonic()
+    net.pair()
+    print(len(net.warnings()), time.monotonic() - start)
+
+
 class Peer:
     """Another rank, with a WEFT_DEVICE of its own."""
 
@@ -227,6 +248,38 @@ class Errors(unittest.TestCase):
         self.assertEqual(result, USAGE)
         self.says("a send of 100 bytes meets a receive of 50 bytes with tag 1")
 
+    def test_wrong_keys_delay_connections_and_fail_none(self):
+        done = subprocess.run([sys.executable, __file__, "violate"], capture_output=True, text=True,
+                              timeout=60, env={**os.environ, "WEFT_DEVICE": "roce+udp:lo"})
+        self.assertEqual(done.returncode, 0, done)
+        first, second = done.stdout.splitlines()
+        print("connected again after", second.split()[1], "s")
+        self.assertRegex(first, f"{REMOTE} .*remote_access_error .memory was deregistered")
+        self.assertEqual(second.split()[0], "0")
+
+    def test_connections_leak_nothing(self):
+        def cycle():
+            ends = self.net.pair()
+            _, memory = self.net.register(ends[1], buffer)
+            self.net.irecv(ends[1], buffer, 100, memory)
+            self.net.table.deregister(ends[1], memory)
+            self.net.table.close_send(ends[0])
+            self.net.table.close_receive(ends[1])
+            self.net.log.clear()
+
+        def held():
+            with open("/proc/self/statm", encoding="ascii") as statm:
+                return int(statm.read().split()[1]) * 4, len(os.listdir("/proc/self/fd"))
+
+        buffer = ctypes.create_string_buffer(100)
+        for _ in range(100):
+            cycle()
+        memory, descriptors = held()
+        for _ in range(1000):
+            cycle()
+        self.assertLess(held()[0] - memory, 1024, "KiB in 1000 connections")
+        self.assertEqual(held()[1], descriptors)
+
     def test_a_dead_peer_is_named(self):
         peer = self.peer("srd+udp:lo", "accept")
         _, send = self.net.repeat(lambda: self.net.connect(peer.handle), lambda said: said[1])
@@ -246,6 +299,8 @@ class Errors(unittest.TestCase):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["serve"]:
         serve()
+    elif sys.argv[1:2] == ["violate"]:
+        violate_keys()
     elif nccl_tools.sanitized():
         nccl_tools.suite.skip("Python cannot load a library with a sanitizer")
     else:

@@ -105,6 +105,7 @@ Result<void> Connecting::step() {
     control_.send(emit_hello(ours_));
     step_ = Step::hello;
   }
+  if (peer_) return establish();
   Result<std::optional<Control::Incoming>> message = control_.receive();
   if (!message && message.error().code == Code::disconnected)
     return Error{Code::disconnected,
@@ -118,13 +119,19 @@ Result<void> Connecting::on_message(const Control::Incoming& message) {
     return Error{Code::peer_failed, "the peer refused: " + parse_reject(message.body)};
   if (message.kind != Message::hello)
     return Error{Code::invalid_argument, "the peer's first message is no hello"};
-  const Result<Hello> peer = parse_hello(message.body);
+  Result<Hello> peer = parse_hello(message.body);
   if (!peer) return peer.error();
-  if (const Result<void> done = Bootstrap::establish(*comm_, ours_, *peer); !done) return done;
+  peer_ = std::move(*peer);
+  return establish();
+}
+
+Result<void> Connecting::establish() {
+  if (const Result<void> done = Bootstrap::establish(*comm_, ours_, *peer_); !done)
+    return done.error().code == Code::busy ? Result<void>() : done;
   control_.send(emit(Message::ready, {}));
   established_ = true;
-  log_info("sends to " + peer->identity + " over " + ours_.device + ", " +
-           std::to_string(std::min(ours_.lanes.size(), peer->lanes.size())) +
+  log_info("sends to " + peer_->identity + " over " + ours_.device + ", " +
+           std::to_string(std::min(ours_.lanes.size(), peer_->lanes.size())) +
            " queue pair(s), traffic class " + std::to_string(ours_.traffic_class));
   return {};
 }

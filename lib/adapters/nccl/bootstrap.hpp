@@ -23,7 +23,7 @@ class Bootstrap {
   static Hello hello_of(const Comm& comm, const Nonce& nonce);
   static void add_ring(const SendComm& comm, Hello& hello);
   // Both sides, when they have the other's hello: queue pairs to RTS. Error: mismatch, and those of
-  // QueuePair::modify().
+  // QueuePair::modify(); busy: call again later.
   static Result<void> establish(Comm& comm, const Hello& ours, const Hello& peer);
   static void use_ring(ReceiveComm& comm, const Hello& peer);
   static void adopt(Comm& comm, Control control) { comm.control_ = std::move(control); }
@@ -45,11 +45,13 @@ class Connecting {
   Connecting(std::unique_ptr<SendComm> comm, Control control, const Handle& handle);
   Result<void> step();
   Result<void> on_message(const Control::Incoming& message);
+  Result<void> establish();
 
   std::unique_ptr<SendComm> comm_;
   Control control_;
   Handle handle_;
   Hello ours_;
+  std::optional<Hello> peer_;
   Step step_ = Step::connect;
   bool established_ = false;
   int64_t deadline_ms_ = 0;
@@ -68,6 +70,9 @@ class ListenComm {
   struct Accepting {
     Control control;
     std::unique_ptr<ReceiveComm> comm;  // once the peer's hello was taken
+    Hello ours, theirs;
+    bool has_handle = false;   // showed the nonce: the peer that is waited for
+    bool established = false;  // our hello was sent
     std::string peer;
     int64_t deadline_ms = 0;
   };
@@ -76,6 +81,8 @@ class ListenComm {
   void take_new();
   Result<bool> advance(Accepting& each);
   Result<void> on_hello(Accepting& each, std::span<const std::byte> body);
+  Result<void> establish(Accepting& each);
+  static Error refuse(Accepting& each, const Error& why);
 
   const NetDevice& device_;
   Listening listening_;

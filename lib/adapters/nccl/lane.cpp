@@ -43,6 +43,7 @@ Result<Lane> create_lane(const std::shared_ptr<OpenDevice>& device, const QueueS
 }
 
 Result<void> connect_lane(const Lane& lane, const LaneAddress& peer, uint8_t traffic_class) {
+  if (lane.qp.state() == QpState::rts) return {};
   const DeviceAttributes& a = lane.device->device.attributes();
   QueuePairAttributes rtr{.state = QpState::rtr};
   rtr.path = AddressVector{.destination = peer.gid, .traffic_class = traffic_class};

@@ -30,7 +30,9 @@ struct QueueSizes {
 // The lanes of a connection on `device`, in INIT: receives may be posted. Errors: those of the
 // objects.
 Result<std::vector<Lane>> create_lanes(const NetDevice& device, const QueueSizes& sizes);
-// To RTS, towards the peer's queue pairs; lanes that the peer does not have are dropped.
+// To RTS, towards the peer's queue pairs; lanes that the peer does not have are dropped. Error:
+// busy
+// (`roce`: the limit on reconnections after key violations): call again with the same arguments.
 Result<void> connect_lanes(std::vector<Lane>& lanes, const std::vector<LaneAddress>& peer,
                            uint8_t traffic_class);
 // What the peer is told about them.

@@ -86,18 +86,26 @@ Result<void> ListenComm::on_hello(Accepting& each, std::span<const std::byte> bo
   const Result<Nonce> nonce = parse_nonce(body);
   if (!nonce || *nonce != nonce_)
     return Error{Code::permission_denied, "it does not have the handle"};
+  each.has_handle = true;
   const Result<Hello> peer = parse_hello(body);
   if (!peer) return peer.error();
   each.peer = peer->identity;
   Result<std::unique_ptr<ReceiveComm>> comm = ReceiveComm::create(device_);
   if (!comm) return comm.error();
-  Hello ours = Bootstrap::hello_of(**comm, nonce_);
-  ours.traffic_class = peer->traffic_class;
-  if (const Result<void> done = Bootstrap::establish(**comm, ours, *peer); !done) return done;
+  each.ours = Bootstrap::hello_of(**comm, nonce_);
+  each.ours.traffic_class = peer->traffic_class;
+  each.theirs = *peer;
   Bootstrap::use_ring(**comm, *peer);
   each.comm = std::move(*comm);
   each.deadline_ms = coarse_ms() + connect_limit_ms();
-  each.control.send(emit_hello(ours));
+  return establish(each);
+}
+
+Result<void> ListenComm::establish(Accepting& each) {
+  if (const Result<void> done = Bootstrap::establish(*each.comm, each.ours, each.theirs); !done)
+    return done.error().code == Code::busy ? Result<void>() : done;
+  each.established = true;
+  each.control.send(emit_hello(each.ours));
   return {};
 }
 
@@ -108,18 +116,24 @@ Result<bool> ListenComm::advance(Accepting& each) {
   if (!*message && coarse_ms() >= each.deadline_ms)
     return Error{Code::timed_out,
                  each.comm ? "it did not say that it is ready" : "it did not say who it is"};
+  if (each.comm && !each.established)
+    if (const Result<void> done = establish(each); !done) return refuse(each, done.error());
   if (!*message) return false;
   const Message kind = (*message)->kind;
   if (kind == Message::reject)
     return Error{Code::peer_failed, "it refused: " + parse_reject((*message)->body)};
-  if (kind == Message::ready && each.comm) return true;
+  if (kind == Message::ready && each.established) return true;
   if (kind != Message::hello || each.comm)
     return Error{Code::invalid_argument, "it sent a message out of order"};
   const Result<void> taken = on_hello(each, (*message)->body);
-  if (!taken && taken.error().code != Code::permission_denied)
-    each.control.send(emit_reject(taken.error().message));
-  if (!taken) return taken.error();
+  if (!taken) return refuse(each, taken.error());
   return false;
+}
+
+// Tells the peer why, if it is the one that has the handle.
+Error ListenComm::refuse(Accepting& each, const Error& why) {
+  if (why.code != Code::permission_denied) each.control.send(emit_reject(why.message));
+  return why;
 }
 
 Result<std::unique_ptr<ReceiveComm>> ListenComm::accept() {
@@ -138,8 +152,7 @@ Result<std::unique_ptr<ReceiveComm>> ListenComm::accept() {
       return std::move(taken.comm);
     }
     const std::string text = taken.peer + ": " + established.error().message;
-    if (taken.comm != nullptr || established.error().code == Code::mismatch)
-      return Error{established.error().code, text};
+    if (taken.has_handle) return Error{established.error().code, text};
     log_info("dropped a TCP connection to a listener: " + text);
   }
   return std::unique_ptr<ReceiveComm>();
