@@ -22,8 +22,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECTIONS = (
     ("Start", ("README.md", "docs/README.md", "docs/tutorial.md", "docs/from-libibverbs.md",
                "docs/support-matrix.md", "CHANGELOG.md")),
-    ("Use", ("docs/providers.md", "docs/device-strings.md", "docs/programs.md", "docs/srd.md",
-             "docs/collectives.md", "docs/congestion-control.md", "docs/simulator.md",
+    ("Use", ("docs/drop-in.md", "docs/providers.md", "docs/device-strings.md", "docs/programs.md",
+             "docs/srd.md", "docs/collectives.md", "docs/congestion-control.md", "docs/simulator.md",
              "docs/packet-scripts.md", "docs/observability.md", "docs/performance.md",
              "docs/troubleshooting.md")),
     ("Guarantees", ("docs/failure-model.md", "docs/security.md", "SECURITY.md", "docs/design.md")),
