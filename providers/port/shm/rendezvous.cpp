@@ -83,6 +83,15 @@ Connect connect_to(std::string_view job, const Gid& gid, Descriptor& socket) noe
   return Connect::ok;
 }
 
+bool make_socket_pair(Descriptor& one, Descriptor& other) noexcept {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+    return false;
+  one = Descriptor(ends[0]);
+  other = Descriptor(ends[1]);
+  return true;
+}
+
 bool send_hello(int socket, const Hello& hello, int memory) noexcept {
   iovec data{const_cast<Hello*>(&hello), sizeof hello};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};

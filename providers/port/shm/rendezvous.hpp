@@ -68,6 +68,9 @@ enum class Connect : uint8_t { ok, refused, busy };
 // busy: the peer accepts too slowly or we are out of descriptors, try again.
 Connect connect_to(std::string_view job, const Gid& gid, Descriptor& socket) noexcept;
 
+// Two connected sockets of this process. False: no more descriptors.
+bool make_socket_pair(Descriptor& one, Descriptor& other) noexcept;
+
 bool send_hello(int socket, const Hello& hello, int memory) noexcept;
 enum class Received : uint8_t { nothing, ok, refused };
 Received receive_hello(int socket, Hello& hello, Descriptor& memory) noexcept;

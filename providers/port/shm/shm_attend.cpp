@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Events of connections: new peers, doorbells, closed peers. One epoll_wait() without events, made
-// once in kPollConnectionsEvery calls of receive() and after every sleep. See shm_port.hpp.
+// once in kPollConnectionsEvery calls of receive() while no thread sleeps, and after every sleep.
+// See shm_port.hpp.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -37,7 +38,9 @@ void ShmPort::poll_connections() noexcept {
     for (InLink* link : polled_)
       link->ring.control().consumer_state.store(shm::kAwake, std::memory_order_relaxed);
   epoll_event events[64];
-  const int count = epoll_wait(epoll_.fd(), events, 64, 0);
+  // Events wake a thread that sleeps. A doorbell that is taken here would not, and no other follows
+  // it.
+  const int count = asleep_ ? 0 : epoll_wait(epoll_.fd(), events, 64, 0);
   for (int i = 0; i < count; ++i) {
     auto& endpoint = *static_cast<Endpoint*>(events[i].data.ptr);
     switch (endpoint.kind) {

@@ -43,7 +43,8 @@ void ShmPort::reserve_link() {
   polled_.reserve(in_.size() + 1);
 }
 
-// Queue pairs of one device that are connected to each other: a ring with both ends here.
+// Queue pairs of one device that send to each other: a link with both ends here. The sockets are
+// for doorbells: a thread of the application sends while the progress thread sleeps.
 Connect ShmPort::connect_to_self(OutLink& link) {
   shm::Descriptor memory;
   link.mapping = shm::create_ring_memory(options_.ring, memory);
@@ -51,7 +52,10 @@ Connect ShmPort::connect_to_self(OutLink& link) {
   auto in = std::make_unique<InLink>(link.mapping.data(), options_.ring);
   in->path.source = in->path.destination = gid_;
   in->pid = getpid();
+  if (!shm::make_socket_pair(link.socket, in->socket)) return Connect::busy;
   reserve_link();
+  if (!watch(link.socket.fd(), link) || !watch(in->socket.fd(), *in)) return Connect::busy;
+  if (asleep_) in->ring.control().consumer_state.store(shm::kAsleep);
   polled_.push_back(in.get());
   in_.push_back(std::move(in));
   link.ring.emplace(link.mapping.data(), options_.ring);

@@ -134,7 +134,7 @@ void ShmPort::announce(OutLink& link) noexcept {
   }
   auto& consumer = link.ring->control().consumer_state;
   uint32_t state = consumer.load(std::memory_order_relaxed);
-  if (state == shm::kAwake || link.is_self) return;
+  if (state == shm::kAwake) return;
   if (state == shm::kAwakeBriefly) {
     base::full_fence();
     state = consumer.load(std::memory_order_relaxed);

@@ -181,6 +181,41 @@ TEST_CASE("shm: a sender wakes a port that sleeps") {
   CHECK(receive(*b, 1).size() == 1);
 }
 
+TEST_CASE("shm: a frame that a port sends to itself wakes it") {
+  auto a = open_port(job());
+  const bool known = GENERATE(false, true);
+  if (known) {
+    REQUIRE(send(*a, a->address(), pattern(40, 1)));
+    REQUIRE(receive(*a, 1).size() == 1);
+  }
+  for (int i = 0; i < 3; ++i) {
+    std::vector<pollfd> waits;
+    REQUIRE(a->prepare_wait(waits, false));
+    REQUIRE(poll(waits.data(), waits.size(), 0) == 0);
+    REQUIRE(send(*a, a->address(), pattern(40, 2)));
+    CHECK(poll(waits.data(), waits.size(), 0) > 0);
+    a->finish_wait();
+    CHECK(receive(*a, 1).size() == 1);
+  }
+}
+
+TEST_CASE("shm: polls of another thread take no doorbell from the one that sleeps") {
+  auto a = open_port(job());
+  auto b = open_port(job());
+  link_up(*a, *b);
+  std::vector<pollfd> waits;
+  REQUIRE(b->prepare_wait(waits, false));
+  REQUIRE(send(*a, b->address(), pattern(40, 1)));
+  std::vector<Received> got;
+  for (int i = 0; i < 3000; ++i) collect(*b, got);
+  CHECK(got.size() == 1);
+  // The sender does not ring again before the sleeper has woken.
+  REQUIRE(send(*a, b->address(), pattern(40, 2)));
+  CHECK(poll(waits.data(), waits.size(), 0) > 0);
+  b->finish_wait();
+  CHECK(receive(*b, 1).size() == 1);
+}
+
 TEST_CASE("shm: a port does not sleep while a frame is pending") {
   auto a = open_port(job());
   auto b = open_port(job());
