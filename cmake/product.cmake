@@ -4,9 +4,9 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# All rooms but the simulator's; the libraries that they need, by name.
+# All rooms but the simulator's and that of adapters; the libraries that they need, by name.
 get_property(ROOMS GLOBAL PROPERTY WEFT_ROOMS)
-list(REMOVE_ITEM ROOMS weft_sim weft_port_sim)
+list(REMOVE_ITEM ROOMS weft_sim weft_port_sim weft_message)
 list(TRANSFORM ROOMS REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE OBJECTS)
 get_property(LIBRARIES GLOBAL PROPERTY WEFT_LIBRARIES)
 

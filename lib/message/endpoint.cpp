@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See endpoint.hpp: construction, peers, and what comes in.
+#include "lib/message/endpoint.hpp"
+
+#include <algorithm>
+
+namespace weft::message {
+namespace {
+
+constexpr uint32_t kMostCredits = 1u << 20;  // more than any receiver grants
+
+}  // namespace
+
+bool Pieces::assign(std::span<const iovec> from) noexcept {
+  count = length = 0;
+  for (const iovec& piece : from) {
+    if (piece.iov_len == 0) continue;
+    if (count == entries.size()) return false;
+    entries[count++] = piece;
+    length += piece.iov_len;
+  }
+  return true;
+}
+
+iovec Pieces::part(size_t offset, size_t wanted) const noexcept {
+  for (size_t i = 0; i < count; ++i) {
+    const iovec& piece = entries[i];
+    if (offset < piece.iov_len)
+      return {static_cast<char*>(piece.iov_base) + offset,
+              std::min(wanted, piece.iov_len - offset)};
+    offset -= piece.iov_len;
+  }
+  return {};
+}
+
+Endpoint::Endpoint(Io& io, const Limits& limits) : io_(io), limits_(limits) {}
+
+Endpoint::~Endpoint() = default;
+
+PeerState& Endpoint::state_of(Peer peer) {
+  if (peer >= peers_.size()) peers_.resize(size_t{peer} + 1);
+  if (!peers_[peer]) peers_[peer] = std::make_unique<PeerState>();
+  return *peers_[peer];
+}
+
+void Endpoint::on_message(Peer from, std::span<const std::byte> bytes) try {
+  const auto header = read_header(bytes);
+  if (!header) return ++counters_.violations, void();
+  PeerState& peer = state_of(from);
+  know(peer);
+  peer.last_message = now_;
+  if (header->credits != 0) {
+    peer.credits = std::min(peer.credits + header->credits, kMostCredits);
+    send_queued(peer);
+  }
+  switch (header->kind) {
+    case Kind::eager:
+      return on_eager(from, peer, *header, bytes.subspan(kHeaderSize));
+    case Kind::announce:
+      return on_announced(from, peer, *header);
+    case Kind::finished:
+      return on_finished(peer, from, *header);
+    case Kind::credit:
+    case Kind::probe:
+      return;
+  }
+} catch (const std::bad_alloc&) {
+  ++counters_.out_of_memory;
+}
+
+void Endpoint::on_sent(void* operation, Code code) {
+  auto* const task = static_cast<Operation*>(operation);
+  if (task->task == Task::control) return controls_.give(static_cast<ControlOperation*>(task));
+  WEFT_CHECK(task->task == Task::send);
+  auto& send = *static_cast<SendOperation*>(task);
+  send.is_sending = false;
+  if (send.transfer == 0 || code != Code::ok || send.is_done) finish(send, code);
+}
+
+void Endpoint::on_read(void* operation, Code code) {
+  auto& transfer = *static_cast<Transfer*>(static_cast<Operation*>(operation));
+  WEFT_CHECK(transfer.task == Task::transfer && transfer.reads > 0);
+  --transfer.reads;
+  transfer.failed = transfer.failed || code != Code::ok;
+  if (!transfer.is_linked() && !issue_reads(transfer)) stalled_.push_back(&transfer);
+}
+
+void Endpoint::resume() {
+  while (ControlOperation* control = unsent_controls_.front()) {
+    if (!io_.send(control->peer, control->header, {}, static_cast<Operation*>(control))) return;
+    List<ControlOperation, 0>::remove(control);
+  }
+  while (Transfer* transfer = stalled_.front()) {
+    List<Transfer, 0>::remove(transfer);
+    if (!issue_reads(*transfer)) return stalled_.push_front(transfer);
+  }
+  const std::vector<Peer> blocked = std::move(blocked_);
+  blocked_.clear();
+  for (const Peer number : blocked) {
+    PeerState& peer = state_of(number);
+    peer.is_blocked = false;
+    send_queued(peer);
+  }
+}
+
+void Endpoint::on_peer_failed(Peer number, Code code) {
+  PeerState& peer = state_of(number);
+  while (SendOperation* send = peer.unsent.front()) {
+    List<SendOperation, 0>::remove(send);
+    finish(*send, code);
+  }
+  while (SendOperation* send = peer.announced.front()) {
+    finish(*send, code);
+  }
+  for (Posted *at = posted_.first(), *next; at != nullptr; at = next) {
+    next = posted_.after(at);
+    if (at->pattern.peer != number) continue;
+    auto& receive = static_cast<ReceiveOperation&>(*at);
+    posted_.remove(&receive);
+    receive.is_posted = false;
+    if (receive.transfers == 0)
+      complete_receive(receive, {.received = true, .code = code, .envelope = {.peer = number}});
+  }
+  for (Waiting *at = waiting_.first(), *next; at != nullptr; at = next) {
+    next = waiting_.after(at);
+    auto& message = static_cast<WaitingMessage&>(*at);
+    if (message.envelope.peer != number || message.header.kind != Kind::announce) continue;
+    waiting_.remove(&message);
+    messages_.give(&message);
+  }
+  if (peer.is_known && peer.extra != 0) extra_granted_ -= peer.extra;
+  peers_[number] = std::make_unique<PeerState>();
+}
+
+Instant Endpoint::on_time(Instant now) {
+  now_ = now;
+  if (announced_.empty()) return Instant::never();
+  for (const auto& [transfer, send] : announced_) {
+    PeerState& peer = state_of(send->peer);
+    if (now - peer.last_message < limits_.probe_interval) continue;
+    peer.last_message = now;
+    post_control(send->peer, {.kind = Kind::probe});
+  }
+  return now + limits_.probe_interval;
+}
+
+}  // namespace weft::message
