@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What every function of a libfabric table needs: an answer where nothing is offered, no exception
+// across the C boundary, errors as negative codes with their text in libfabric's log.
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+#include <new>
+
+#include "weft/result.hpp"
+#include "weft/wr.hpp"
+
+namespace weft::fi {
+
+// The provider of this library, for the log. Defined by msg/provider.cpp or rdm/provider.cpp.
+fi_provider& provider() noexcept;
+
+// For entries of a table that the provider does not have.
+template <class R, class... A>
+R not_implemented(A...) noexcept {
+  return -FI_ENOSYS;
+}
+
+// The negative code of libfabric.
+int code_of(Code code) noexcept;
+// The same, with the error's text in the log, as a warning: `what` is the call.
+int failed(fi_log_subsys subsystem, const char* what, const Error& error) noexcept;
+// -FI_EOPNOTSUPP, with the reason in the log.
+int not_supported(fi_log_subsys subsystem, const char* what) noexcept;
+// The positive code of a completion's status.
+int code_of(Status status) noexcept;
+// The text of a code and a status that a completion's `prov_errno` holds.
+const char* status_text(int status) noexcept;
+
+// Runs the body of a C function: no memory is -FI_ENOMEM.
+template <class Body>
+auto guarded(Body body) noexcept -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return -FI_ENOMEM;
+  }
+}
+
+}  // namespace weft::fi

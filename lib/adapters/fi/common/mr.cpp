@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Registered memory: a region of weft, whose remote key is the key. Local use needs none.
+#include "lib/adapters/fi/common/calls.hpp"
+#include "lib/adapters/fi/common/objects.hpp"
+
+namespace weft::fi {
+namespace {
+
+Mr& of(fid* mr) noexcept { return *static_cast<Mr*>(reinterpret_cast<fid_mr*>(mr)); }
+
+int close(fid* fid) noexcept {
+  delete &of(fid);
+  return 0;
+}
+
+// Counters bound to regions (FI_RMA_EVENT) are not offered; FI_MR_ENDPOINT is not required, so that
+// an endpoint may be bound, without effect.
+int bind(fid*, fid* other, uint64_t) noexcept {
+  return other->fclass == FI_CLASS_EP ? 0 : -FI_ENOSYS;
+}
+
+int control(fid*, int command, void*) noexcept { return command == FI_ENABLE ? 0 : -FI_ENOSYS; }
+
+fi_ops kFidOps = {.size = sizeof(fi_ops),
+                  .close = close,
+                  .bind = bind,
+                  .control = control,
+                  .ops_open = not_implemented,
+                  .tostr = not_implemented,
+                  .ops_set = not_implemented};
+
+Access access_of(uint64_t flags, bool on_demand) noexcept {
+  Access access = Access::none;
+  if (flags & (FI_RECV | FI_READ)) access = access | Access::local_write;
+  if (flags & FI_REMOTE_READ) access = access | Access::remote_read;
+  // An atomic reads and writes; which rights it needs is the same in libfabric.
+  if (flags & FI_REMOTE_WRITE)
+    access = access | Access::local_write | Access::remote_write | Access::remote_atomic;
+  return on_demand ? access | Access::on_demand : access;
+}
+
+// FI_MR_ALLOCATED: the memory is there now, and so checked now.
+bool is_on_demand(const Domain& domain, uint64_t flags) noexcept {
+  if ((flags & (FI_REMOTE_READ | FI_REMOTE_WRITE)) == 0) return true;
+  return domain.mr_mode != FI_MR_BASIC && (domain.mr_mode & FI_MR_ALLOCATED) == 0;
+}
+
+int reg(fid* fid, const void* buffer, size_t length, uint64_t access, uint64_t, uint64_t,
+        uint64_t flags, fid_mr** out, void* context) noexcept {
+  return guarded([&]() -> int {
+    if (fid->fclass != FI_CLASS_DOMAIN) return -FI_EINVAL;
+    if (flags & FI_RMA_EVENT) return -FI_EOPNOTSUPP;
+    auto& domain = *static_cast<Domain*>(reinterpret_cast<fid_domain*>(fid));
+    auto region = domain.device->domain.register_memory(
+        const_cast<void*>(buffer), length, access_of(access, is_on_demand(domain, access)));
+    if (!region) return failed(FI_LOG_MR, "fi_mr_reg", region.error());
+    auto mr = std::make_unique<Mr>(domain, *region, context);
+    domain.regions.add(region->rkey().value, buffer, length, access);
+    *out = mr.release();
+    return 0;
+  });
+}
+
+int regv(fid* fid, const iovec* iov, size_t count, uint64_t access, uint64_t offset,
+         uint64_t requested_key, uint64_t flags, fid_mr** out, void* context) noexcept {
+  if (count != 1) return -FI_EINVAL;
+  return reg(fid, iov->iov_base, iov->iov_len, access, offset, requested_key, flags, out, context);
+}
+
+int regattr(fid* fid, const fi_mr_attr* attr, uint64_t flags, fid_mr** out) noexcept {
+  return regv(fid, attr->mr_iov, attr->iov_count, attr->access, attr->offset, attr->requested_key,
+              flags, out, attr->context);
+}
+
+fi_ops_mr kOps = {.size = sizeof(fi_ops_mr), .reg = reg, .regv = regv, .regattr = regattr};
+
+}  // namespace
+
+Mr::Mr(Domain& parent, MemoryRegion registered, void* user_context) noexcept
+    : fid_mr{.fid = {.fclass = FI_CLASS_MR, .context = user_context, .ops = &kFidOps},
+             .mem_desc = this,
+             .key = registered.rkey().value},
+      domain(parent),
+      region(std::move(registered)) {
+  domain.retain();
+}
+
+Mr::~Mr() {
+  domain.regions.remove(region.rkey().value);
+  domain.release();
+}
+
+fi_ops_mr& registration_ops() noexcept { return kOps; }
+
+void Regions::add(uint32_t key, const void* address, size_t length, uint64_t access) {
+  const std::lock_guard hold(lock_);
+  regions_[key] = {reinterpret_cast<uintptr_t>(address), length, access};
+}
+
+void Regions::remove(uint32_t key) noexcept {
+  const std::lock_guard hold(lock_);
+  regions_.erase(key);
+}
+
+std::unique_lock<std::mutex> Regions::hold(uint32_t key, uint64_t address, size_t length,
+                                           uint64_t access) noexcept {
+  std::unique_lock held(lock_);
+  const auto at = regions_.find(key);
+  if (at == regions_.end()) return {};
+  const Region& region = at->second;
+  const bool inside = address >= region.address && length <= region.length &&
+                      address - region.address <= region.length - length;
+  if (!inside || (region.access & access) != access) return {};
+  return held;
+}
+
+}  // namespace weft::fi

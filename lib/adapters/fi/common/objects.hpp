@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// fid_fabric, fid_domain and fid_mr. Each counts what was opened under it: closing one that is in
+// use is -FI_EBUSY.
+#pragma once
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "lib/adapters/fi/common/device.hpp"
+
+namespace weft::fi {
+
+// Counts users of an object.
+class Users {
+ public:
+  void retain() noexcept { users_.fetch_add(1); }
+  void release() noexcept { users_.fetch_sub(1); }
+  bool in_use() const noexcept { return users_.load() != 0; }
+
+ private:
+  std::atomic<int> users_{0};
+};
+
+struct Fabric final : fid_fabric, Users {
+  Fabric(std::shared_ptr<OpenDevice> opened, uint32_t version, void* user_context) noexcept;
+  const std::shared_ptr<OpenDevice> device;
+};
+
+// The regions that peers may use, by key: for operations that the program's side executes itself.
+// Any thread.
+class Regions {
+ public:
+  void add(uint32_t key, const void* address, size_t length, uint64_t access);
+  void remove(uint32_t key) noexcept;
+  // Owns no lock if no region of the key has the access and all of the bytes; else the region stays
+  // as long as the lock is held.
+  std::unique_lock<std::mutex> hold(uint32_t key, uint64_t address, size_t length,
+                                    uint64_t access) noexcept;
+
+ private:
+  struct Region {
+    uint64_t address;
+    size_t length;
+    uint64_t access;
+  };
+  std::mutex lock_;
+  std::unordered_map<uint32_t, Region> regions_;
+};
+
+struct Domain final : fid_domain, Users {
+  Domain(Fabric& parent, const fi_info& info, void* user_context) noexcept;
+  Fabric& fabric;
+  const std::shared_ptr<OpenDevice> device;
+  const int mr_mode;
+  Regions regions;
+  std::mutex atomics;  // held while one is executed
+};
+
+struct Mr final : fid_mr {
+  Mr(Domain& parent, MemoryRegion registered, void* user_context) noexcept;
+  ~Mr();
+  Mr(const Mr&) = delete;
+  Mr& operator=(const Mr&) = delete;
+  Domain& domain;
+  const MemoryRegion region;
+};
+
+// fi_provider::fabric.
+int open_fabric(fi_fabric_attr* attr, fid_fabric** fabric, void* context) noexcept;
+// fi_ops_fabric::domain.
+int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context) noexcept;
+// fi_ops_domain::mr.
+fi_ops_mr& registration_ops() noexcept;
+
+// Defined by msg/ and rdm/: fi_ops_fabric::passive_ep, fi_ops_domain::endpoint, srx_ctx, av_open
+// and query_atomic.
+int open_passive(fid_fabric* fabric, fi_info* info, fid_pep** pep, void* context) noexcept;
+int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** ep, void* context) noexcept;
+int open_shared_receive(fid_domain* domain, fi_rx_attr* attr, fid_ep** srx, void* context) noexcept;
+int open_av(fid_domain* domain, fi_av_attr* attr, fid_av** av, void* context) noexcept;
+int query_atomic(fid_domain* domain, fi_datatype datatype, fi_op op, fi_atomic_attr* attr,
+                 uint64_t flags) noexcept;
+
+}  // namespace weft::fi

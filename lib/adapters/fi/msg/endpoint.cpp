@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See endpoint.hpp: opening, binding, enabling and closing.
+#include "lib/adapters/fi/msg/endpoint.hpp"
+
+#include <sched.h>
+
+#include "lib/adapters/fi/common/calls.hpp"
+#include "lib/adapters/fi/msg/connections.hpp"
+#include "lib/adapters/fi/msg/queue.hpp"
+
+namespace weft::fi {
+namespace {
+
+constexpr int64_t kDrainMs = 500;
+
+int bind_eq(Ep& ep, Eq& eq) noexcept {
+  return guarded([&]() -> int {
+    if (ep.eq != nullptr) return -FI_EINVAL;
+    if (auto bound = Connections::of(eq); !bound)
+      return failed(FI_LOG_EP_CTRL, "fi_ep_bind", bound.error());
+    ep.eq = &eq;
+    ++eq.users;
+    return 0;
+  });
+}
+
+int bind(fid* fid, struct fid* other, uint64_t flags) noexcept {
+  Ep& ep = endpoint_of(fid);
+  switch (other->fclass) {
+    case FI_CLASS_CQ:
+      return ep.bound.bind(*static_cast<Cq*>(reinterpret_cast<fid_cq*>(other)), flags);
+    case FI_CLASS_CNTR:
+      return ep.bound.bind(*static_cast<Cntr*>(reinterpret_cast<fid_cntr*>(other)), flags);
+    case FI_CLASS_EQ:
+      return bind_eq(ep, *static_cast<Eq*>(reinterpret_cast<fid_eq*>(other)));
+    case FI_CLASS_SRX_CTX:
+      if (ep.shared != nullptr) return -FI_EINVAL;
+      ep.shared = static_cast<SharedReceive*>(reinterpret_cast<fid_ep*>(other));
+      ++ep.shared->users;
+      return 0;
+    default:
+      return -FI_EINVAL;
+  }
+}
+
+int close(fid* fid) noexcept {
+  Ep* const ep = &endpoint_of(fid);
+  Domain& domain = ep->domain;
+  delete ep;
+  domain.release();
+  return 0;
+}
+
+int control(fid* fid, int command, void* arg) noexcept {
+  Ep& ep = endpoint_of(fid);
+  if (command == FI_ENABLE)
+    return guarded([&]() -> int {
+      auto enabled = ep.enable();
+      return enabled ? 0 : failed(FI_LOG_EP_CTRL, "fi_enable", enabled.error());
+    });
+  return ep.bound.control(command, arg);
+}
+
+int getopt(fid*, int level, int name, void* value, size_t* length) noexcept {
+  if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE) return -FI_ENOPROTOOPT;
+  if (*length < sizeof(size_t)) return -FI_ETOOSMALL;
+  *static_cast<size_t*>(value) = kConnectData;
+  *length = sizeof(size_t);
+  return 0;
+}
+
+int setopt(fid*, int, int, const void*, size_t) noexcept { return -FI_ENOPROTOOPT; }
+
+fi_ops kFidOps = {.size = sizeof(fi_ops),
+                  .close = close,
+                  .bind = bind,
+                  .control = control,
+                  .ops_open = not_implemented,
+                  .tostr = not_implemented,
+                  .ops_set = not_implemented};
+// Verbs have no cancellation of a receive.
+fi_ops_ep kOps = {.size = sizeof(fi_ops_ep),
+                  .cancel = not_implemented,
+                  .getopt = getopt,
+                  .setopt = setopt,
+                  .tx_ctx = not_implemented,
+                  .rx_ctx = not_implemented,
+                  .rx_size_left = not_implemented,
+                  .tx_size_left = not_implemented};
+
+// The queue of weft for one direction, with room for `entries`; its counters make progress of it.
+Result<std::shared_ptr<MsgQueue>> queue_for(const Reports& reports, const Device& device,
+                                            size_t entries) {
+  auto queue = reports.cq ? MsgQueue::of(*reports.cq, device) : MsgQueue::create(device);
+  if (!queue) return queue.error();
+  for (Cntr* cntr : reports.counters())
+    if (cntr != nullptr) cntr->waiting.add(queue->get());
+  if (auto room = (*queue)->reserve(entries); !room) return room.error();
+  return queue;
+}
+
+void leave(Ep& ep, const Reports& reports, MsgQueue* queue, size_t entries) noexcept {
+  if (queue == nullptr) return;
+  for (Cntr* cntr : reports.counters())
+    if (cntr != nullptr) cntr->waiting.remove(queue);
+  queue->detach(ep, entries);
+}
+
+}  // namespace
+
+uint32_t next_number() noexcept {
+  static std::atomic<uint32_t> numbers{0};
+  return ++numbers;
+}
+
+Ep::Ep(Domain& parent, Info described, void* user_context) noexcept
+    : fid_ep{.fid = {.fclass = FI_CLASS_EP, .context = user_context, .ops = &kFidOps},
+             .ops = &kOps,
+             .cm = &endpoint_cm_ops(),
+             .msg = &message_ops(),
+             .rma = &rma_ops(),
+             .tagged = nullptr,
+             .atomic = nullptr,
+             .collective = nullptr},
+      domain(parent),
+      info(std::move(described)) {
+  bound.transmit.flags = info->tx_attr->op_flags;
+  bound.receive.flags = info->rx_attr->op_flags;
+  domain.retain();
+}
+
+void Ep::drain() noexcept {
+  const int64_t until = clock_ms() + kDrainMs;
+  while (qp && qp.state() == QpState::rts && !sends.empty() && clock_ms() < until) {
+    sends_to->progress();
+    sched_yield();
+  }
+}
+
+Ep::~Ep() {
+  drain();
+  if (eq != nullptr) {
+    static_cast<Connections*>(eq->connections.get())->forget(*this);
+    eq->forget(&fid);
+    --eq->users;
+  }
+  leave(*this, bound.transmit, sends_to.get(), info->tx_attr->size);
+  leave(*this, bound.receive, receives_from.get(), info->rx_attr->size);
+  id = {};  // sends a DREQ where it is connected
+  bound.release(nullptr);
+  if (shared != nullptr) --shared->users;
+}
+
+Result<void> Ep::enable() {
+  if (qp) return Error{Code::bad_state, "the endpoint is enabled already"};
+  const Device& device = domain.device->device;
+  auto send_queue = queue_for(bound.transmit, device, info->tx_attr->size);
+  if (!send_queue) return send_queue.error();
+  sends_to = *send_queue;
+  auto receive_queue = queue_for(bound.receive, device, info->rx_attr->size);
+  if (!receive_queue) return receive_queue.error();
+  receives_from = *receive_queue;
+  sends.create(info->tx_attr->size);
+  receives.create(info->rx_attr->size);
+  auto made = domain.device->domain.queue_pair(
+      {.type = QpType::rc,
+       .send_cq = sends_to->queue(),
+       .recv_cq = receives_from->queue(),
+       .max_send_wr = static_cast<uint32_t>(info->tx_attr->size),
+       .max_recv_wr = static_cast<uint32_t>(info->rx_attr->size),
+       .max_send_sge = static_cast<uint32_t>(info->tx_attr->iov_limit),
+       .max_recv_sge = static_cast<uint32_t>(info->rx_attr->iov_limit),
+       .max_inline = static_cast<uint32_t>(info->tx_attr->inject_size),
+       .congestion = {},
+       .shared_receive_queue = shared != nullptr ? shared->queue : SharedReceiveQueue{},
+       .xrc_domain = {}});
+  if (!made) return made.error();
+  qp = *made;
+  sends_to->attach(*this);
+  receives_from->attach(*this);
+  QueuePairAttributes init;
+  init.state = QpState::init;
+  init.pkey_index = uint16_t{0};
+  init.port = uint8_t{1};
+  init.access = Access::all;
+  return qp.modify(init);  // receives may be posted from now on
+}
+
+int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** out, void* context) noexcept {
+  return guarded([&]() -> int {
+    if (info->ep_attr && info->ep_attr->type != FI_EP_MSG) return -FI_EINVAL;
+    auto* request = reinterpret_cast<ConnectRequest*>(info->handle);
+    if (request != nullptr && request->fid.fclass != FI_CLASS_CONNREQ) return -FI_EINVAL;
+    Info copy(fi_dupinfo(info));
+    if (!copy) return -FI_ENOMEM;
+    auto* ep = new Ep(*static_cast<Domain*>(domain), std::move(copy), context);
+    if (request != nullptr) {
+      ep->id = request->id;
+      request->release();
+    }
+    *out = ep;
+    return 0;
+  });
+}
+
+}  // namespace weft::fi

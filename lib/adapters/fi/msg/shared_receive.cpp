@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Shared receive contexts: a shared receive queue for any number of endpoints.
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+
+#include "lib/adapters/fi/common/calls.hpp"
+#include "lib/adapters/fi/msg/endpoint.hpp"
+
+namespace weft::fi {
+namespace {
+
+int close(fid* fid) noexcept {
+  auto* const shared = static_cast<SharedReceive*>(reinterpret_cast<fid_ep*>(fid));
+  if (shared->users.load() != 0) return -FI_EBUSY;
+  Domain& domain = shared->domain;
+  delete shared;
+  domain.release();
+  return 0;
+}
+
+fi_ops kFidOps = {.size = sizeof(fi_ops),
+                  .close = close,
+                  .bind = not_implemented,
+                  .control = not_implemented,
+                  .ops_open = not_implemented,
+                  .tostr = not_implemented,
+                  .ops_set = not_implemented};
+fi_ops_ep kOps = {.size = sizeof(fi_ops_ep),
+                  .cancel = not_implemented,
+                  .getopt = not_implemented,
+                  .setopt = not_implemented,
+                  .tx_ctx = not_implemented,
+                  .rx_ctx = not_implemented,
+                  .rx_size_left = not_implemented,
+                  .tx_size_left = not_implemented};
+
+}  // namespace
+
+SharedReceive::SharedReceive(Domain& parent, void* user_context) noexcept
+    : fid_ep{.fid = {.fclass = FI_CLASS_SRX_CTX, .context = user_context, .ops = &kFidOps},
+             .ops = &kOps,
+             .cm = nullptr,
+             .msg = &shared_receive_ops(),
+             .rma = nullptr,
+             .tagged = nullptr,
+             .atomic = nullptr,
+             .collective = nullptr},
+      domain(parent) {
+  domain.retain();
+}
+
+int open_shared_receive(fid_domain* domain, fi_rx_attr* attr, fid_ep** out,
+                        void* context) noexcept {
+  return guarded([&]() -> int {
+    auto& parent = *static_cast<Domain*>(domain);
+    const DeviceAttributes& device = parent.device->device.attributes();
+    const size_t wanted = attr != nullptr && attr->size != 0 ? attr->size : kQueueSize;
+    const size_t size = std::min<size_t>(wanted, device.max_srq_wr);
+    auto queue = parent.device->domain.shared_receive_queue(
+        {.max_recv_wr = static_cast<uint32_t>(size), .max_recv_sge = kIovLimit, .engine = 0});
+    if (!queue) return failed(FI_LOG_EP_CTRL, "fi_srx_context", queue.error());
+    auto* shared = new SharedReceive(parent, context);
+    shared->receives.create(size);
+    shared->queue = *queue;
+    *out = shared;
+    return 0;
+  });
+}
+
+}  // namespace weft::fi
