@@ -60,11 +60,12 @@ def environment(**more):
 
 
 class Process:
-    """A process of its own group under weft-run."""
+    """A process of its own group under weft-run, or, without a launcher, as it is."""
 
-    def __init__(self, words, device=UDP, options=(), limit=LIMIT_S, variables=()):
+    def __init__(self, words, device=UDP, options=(), limit=LIMIT_S, variables=(), launcher=RUN):
         own = ["-d", device] if device else []
-        self.words = [str(word) for word in [RUN, *own, *options, "--", *words]]
+        under = [launcher, *own, *options, "--"] if launcher else []
+        self.words = [str(word) for word in [*under, *words]]
         self.until = time.monotonic() + limit
         self.log = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(
@@ -99,7 +100,7 @@ class Process:
         self.log.close()
 
     def described(self):
-        return f"{' '.join(self.words[1:])}\n{self.output()}"
+        return f"{' '.join(self.words)}\n{self.output()}"
 
 
 def run(*words, device=UDP, options=(), limit=LIMIT_S, **variables):
@@ -136,15 +137,15 @@ def listens(port):
     return False
 
 
-def pair(server, client, ready, device=UDP, limit=LIMIT_S, **variables):
+def pair(server, client, ready, device=UDP, limit=LIMIT_S, launcher=RUN, **variables):
     """Output of a server and of a client that both must succeed. `ready(server)` says whether the
     client may start."""
-    processes = [Process(server, device, (), limit, variables)]
+    processes = [Process(server, device, (), limit, variables, launcher)]
     try:
         while not ready(processes[0]) and not processes[0].finished():
             assert time.monotonic() < processes[0].until, f"not ready: {processes[0].described()}"
             time.sleep(0.005)
-        processes.append(Process(client, device, (), limit, variables))
+        processes.append(Process(client, device, (), limit, variables, launcher))
         codes = [process.wait() for process in reversed(processes)]
         assert codes == [0, 0], f"exit codes {codes}\n" + "\n".join(
             process.described() for process in processes)

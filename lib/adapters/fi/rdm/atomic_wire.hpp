@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Messages of atomics, big endian; the values themselves are as they lie in memory.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/base/bytes.hpp"
+
+namespace weft::fi {
+
+// Behind it: `count` operands (none for FI_ATOMIC_READ), then `count` values to compare with
+// (AtomicForm::compare).
+struct AtomicRequest {
+  uint8_t kind;  // OwnKind::atomic
+  uint8_t form;  // AtomicForm
+  uint8_t op;
+  uint8_t type;
+  base::BigEndian<uint32_t> number;  // of the asker's choice
+  base::BigEndian<uint64_t> address;
+  base::BigEndian<uint32_t> key;
+  base::BigEndian<uint32_t> count;
+};
+static_assert(sizeof(AtomicRequest) == 24);
+
+// Behind it: the former values, but for AtomicForm::write.
+struct AtomicAnswer {
+  uint8_t kind;   // OwnKind::atomic_answer
+  uint8_t error;  // a positive code of libfabric below 256, or 0
+  uint8_t unused[2];
+  base::BigEndian<uint32_t> number;
+};
+static_assert(sizeof(AtomicAnswer) == 8);
+
+}  // namespace weft::fi

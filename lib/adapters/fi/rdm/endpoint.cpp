@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Opening, binding, enabling and closing endpoints of type FI_EP_RDM: see endpoint.hpp.
+#include "lib/adapters/fi/rdm/endpoint.hpp"
+
+#include <rdma/fi_errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "lib/adapters/fi/common/calls.hpp"
+
+namespace weft::fi {
+namespace {
+
+int bind(fid* fid, ::fid* other, uint64_t flags) noexcept {
+  Rdm& ep = rdm_of(fid);
+  switch (other->fclass) {
+    case FI_CLASS_CQ:
+      return ep.bound.bind(*static_cast<Cq*>(reinterpret_cast<fid_cq*>(other)), flags);
+    case FI_CLASS_CNTR:
+      return ep.bound.bind(*static_cast<Cntr*>(reinterpret_cast<fid_cntr*>(other)), flags);
+    case FI_CLASS_AV:
+      if (ep.av != nullptr) return -FI_EINVAL;
+      ep.av = static_cast<Av*>(reinterpret_cast<fid_av*>(other));
+      ++ep.av->users;
+      return 0;
+    case FI_CLASS_EQ:
+      if (ep.eq != nullptr) return -FI_EINVAL;
+      ep.eq = static_cast<Eq*>(reinterpret_cast<fid_eq*>(other));
+      ++ep.eq->users;
+      return 0;
+    default:
+      return -FI_EINVAL;
+  }
+}
+
+int close(fid* fid) noexcept {
+  Rdm* const ep = &rdm_of(fid);
+  Domain& domain = ep->domain;
+  delete ep;
+  domain.release();
+  return 0;
+}
+
+int control(fid* fid, int command, void* arg) noexcept {
+  Rdm& ep = rdm_of(fid);
+  if (command != FI_ENABLE) return ep.bound.control(command, arg);
+  return guarded([&]() -> int {
+    if (ep.av == nullptr) return -FI_ENOAV;
+    auto enabled = ep.enable();
+    return enabled ? 0 : failed(FI_LOG_EP_CTRL, "fi_enable", enabled.error());
+  });
+}
+
+ssize_t cancel(fid_t fid, void* context) noexcept { return rdm_of(fid).cancel(context); }
+
+int getopt(fid* fid, int level, int name, void* value, size_t* length) noexcept {
+  if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+  if (*length < sizeof(size_t)) return -FI_ETOOSMALL;
+  *static_cast<size_t*>(value) = rdm_of(fid).least_multi_receive;
+  *length = sizeof(size_t);
+  return 0;
+}
+
+int setopt(fid* fid, int level, int name, const void* value, size_t length) noexcept {
+  if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+  if (length != sizeof(size_t)) return -FI_EINVAL;
+  rdm_of(fid).least_multi_receive = *static_cast<const size_t*>(value);
+  return 0;
+}
+
+int getname(fid* fid, void* out, size_t* length) noexcept {
+  return copy_name(rdm_of(fid).own_name(), out, length);
+}
+
+fi_ops kFidOps = {.size = sizeof(fi_ops),
+                  .close = close,
+                  .bind = bind,
+                  .control = control,
+                  .ops_open = not_implemented,
+                  .tostr = not_implemented,
+                  .ops_set = not_implemented};
+fi_ops_ep kOps = {.size = sizeof(fi_ops_ep),
+                  .cancel = cancel,
+                  .getopt = getopt,
+                  .setopt = setopt,
+                  .tx_ctx = not_implemented,
+                  .rx_ctx = not_implemented,
+                  .rx_size_left = not_implemented,
+                  .tx_size_left = not_implemented};
+fi_ops_cm kCmOps = {.size = sizeof(fi_ops_cm),
+                    .setname = not_implemented,
+                    .getname = getname,
+                    .getpeer = not_implemented,
+                    .connect = not_implemented,
+                    .listen = not_implemented,
+                    .accept = not_implemented,
+                    .reject = not_implemented,
+                    .shutdown = not_implemented,
+                    .join = not_implemented};
+
+constexpr message::Limits kLimits{
+    .eager_bytes = kEagerBytes, .inline_bytes = kInline, .credits = kCredits};
+// How long closing waits for the last answers to arrive.
+constexpr std::chrono::milliseconds kLinger{200};
+
+}  // namespace
+
+Rdm::Rdm(Domain& parent, Info described, void* user_context)
+    : fid_ep{.fid = {.fclass = FI_CLASS_EP, .context = user_context, .ops = &kFidOps},
+             .ops = &kOps,
+             .cm = &kCmOps,
+             .msg = &message_ops(),
+             .rma = &rma_ops(),
+             .tagged = &tagged_ops(),
+             .atomic = &atomic_ops(),
+             .collective = nullptr},
+      domain(parent),
+      info(std::move(described)),
+      messages_(*this, kLimits) {
+  bound.transmit.flags = info->tx_attr->op_flags;
+  bound.receive.flags = info->rx_attr->op_flags;
+  domain.retain();
+}
+
+Rdm::~Rdm() {
+  const auto until = std::chrono::steady_clock::now() + kLinger;
+  while (is_enabled() && std::chrono::steady_clock::now() < until) {
+    const std::lock_guard hold(lock_);
+    progress_locked();
+    if (in_flight_ == 0) break;
+  }
+  if (thread_.joinable()) {
+    stops_.store(true);
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof one);
+    thread_.join();
+  }
+  if (wake_ >= 0) ::close(wake_);
+  bound.release(is_enabled() ? this : nullptr);
+  if (av != nullptr) --av->users;
+  if (eq != nullptr) --eq->users;
+}
+
+Name Rdm::own_name() const noexcept {
+  const auto wanted = info->src_addr ? name_at(info->src_addr) : std::nullopt;
+  const uint16_t port = resolver_.port() != 0 ? resolver_.port() : wanted ? wanted->port : 0;
+  return {.gid = domain.device->device.attributes().gid,
+          .port = port,
+          .queue = qp_ ? qp_.number() : QpNum{}};
+}
+
+Result<void> Rdm::enable() {
+  if (qp_) return Error{Code::bad_state, "the endpoint is enabled already"};
+  const OpenDevice& device = *domain.device;
+  auto cq = device.device.completion_queue(
+      {.capacity = kQueueSize + kBuffers, .timestamps = false, .engine = 0});
+  if (!cq) return cq.error();
+  auto qp = device.domain.queue_pair({.type = QpType::srd,
+                                      .send_cq = *cq,
+                                      .recv_cq = *cq,
+                                      .max_send_wr = kQueueSize,
+                                      .max_recv_wr = kBuffers,
+                                      .max_send_sge = 1 + kIovLimit,
+                                      .max_recv_sge = 1,
+                                      .max_inline = kInline});
+  if (!qp) return qp.error();
+  for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
+    QueuePairAttributes to;
+    to.state = state;
+    if (state == QpState::init) to.access = Access::all;
+    if (auto moved = qp->modify(to); !moved) return moved;
+  }
+  Name own = own_name();
+  own.queue = qp->number();
+  if (auto opened = resolver_.open(own); !opened) return opened;
+  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_ < 0) return Error{Code::no_memory, "no descriptors are left"};
+  cq_ = *cq;
+  buffer_size_ = message::kHeaderSize + kEagerBytes;
+  buffers_.resize(buffer_size_ * kBuffers);
+  qp_ = *qp;
+  for (uint32_t i = 0; i < kBuffers; ++i) post_buffer(i);
+  bound.add(this);
+  thread_ = std::thread([this] { run(); });
+  return {};
+}
+
+int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** out, void* context) noexcept {
+  return guarded([&]() -> int {
+    if (info->ep_attr && info->ep_attr->type != FI_EP_RDM) return -FI_EINVAL;
+    Info copy(fi_dupinfo(info));
+    if (!copy) return -FI_ENOMEM;
+    *out = static_cast<fid_ep*>(new Rdm(*static_cast<Domain*>(domain), std::move(copy), context));
+    return 0;
+  });
+}
+
+}  // namespace weft::fi

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// fid_ep of type FI_EP_RDM: an SRD queue pair, the messages over it (lib/message), and the requests
+// of the program that need no message. A thread makes progress while the program does not.
+#pragma once
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "lib/adapters/fi/common/info.hpp"
+#include "lib/adapters/fi/common/objects.hpp"
+#include "lib/adapters/fi/common/reports.hpp"
+#include "lib/adapters/fi/rdm/av.hpp"
+#include "lib/adapters/fi/rdm/limits.hpp"
+#include "lib/adapters/fi/rdm/peers.hpp"
+#include "lib/adapters/fi/rdm/resolver.hpp"
+#include "lib/message/endpoint.hpp"
+#include "weft/cq.hpp"
+#include "weft/qp.hpp"
+
+namespace weft::fi {
+
+// A READ or WRITE of the program, until it has completed.
+struct Request {
+  void* context = nullptr;
+  uint64_t flags = 0;  // of its completion
+  bool reports = true;
+  std::vector<std::byte> copy;  // of what was injected
+};
+
+// An atomic of the program, until it is answered: rdm/atomic.cpp.
+struct Atomic : Request {
+  message::Peer peer = 0;
+  bool in_use = false;
+  std::array<iovec, kIovLimit> results{};
+  size_t result_count = 0;
+};
+
+// A message beside those of lib/message, until its SEND has ended: of rdm/atomic.cpp.
+struct OwnMessage : message::Link<0> {
+  static constexpr uint32_t kNone = UINT32_MAX;
+  message::Peer to = 0;
+  std::vector<std::byte> bytes;
+  uint32_t atomic = kNone;  // the atomic that it asks for
+};
+
+class Rdm final : public fid_ep, public Progress, public message::Io {
+ public:
+  Rdm(Domain& parent, Info described, void* user_context);
+  ~Rdm() override;
+  Rdm(const Rdm&) = delete;
+  Rdm& operator=(const Rdm&) = delete;
+
+  // FI_ENABLE: creates the queue pair and posts its receives, starts the thread.
+  Result<void> enable();
+  bool is_enabled() const noexcept { return static_cast<bool>(qp_); }
+  Name own_name() const noexcept;
+
+  // Calls of the tables, under the lock. Negative codes.
+  ssize_t post_send(const iovec* iov, size_t count, fi_addr_t to, bool tagged, uint64_t tag,
+                    uint64_t data, void* context, uint64_t flags) noexcept;
+  ssize_t post_receive(const iovec* iov, size_t count, fi_addr_t from, bool tagged, uint64_t tag,
+                       uint64_t ignore, void* context, uint64_t flags) noexcept;
+  // FI_PEEK, with FI_CLAIM or FI_DISCARD or neither; FI_CLAIM or FI_DISCARD of what was claimed.
+  ssize_t peek(fi_addr_t from, uint64_t tag, uint64_t ignore, void* context,
+               uint64_t flags) noexcept;
+  ssize_t discard(void* context) noexcept;
+  ssize_t cancel(void* context) noexcept;
+  ssize_t post_rma(Opcode opcode, const iovec* iov, size_t count, fi_addr_t to, uint64_t address,
+                   uint64_t key, uint64_t data, void* context, uint64_t flags) noexcept;
+  // Sends a request of rdm/atomic.cpp, whose bytes it fills in but for the number.
+  ssize_t post_atomic(fi_addr_t to, std::span<const std::byte> request, const iovec* results,
+                      size_t result_count, void* context, uint64_t flags,
+                      uint64_t completes_as) noexcept;
+
+  // Progress
+  void progress() noexcept override;
+  void arm() noexcept override;
+  int fd() const noexcept override { return cq_.fd(); }
+
+  Domain& domain;
+  const Info info;
+  Directions bound;
+  Av* av = nullptr;
+  Eq* eq = nullptr;
+  size_t least_multi_receive = 64;  // FI_OPT_MIN_MULTI_RECV
+
+ private:
+  // message::Io
+  bool send(message::Peer to, std::span<const std::byte> header, std::span<const iovec> payload,
+            void* operation) override;
+  bool read(message::Peer from, uint64_t address, RKey key, iovec into, void* operation) override;
+  Result<message::Exposed> expose(iovec memory) override;
+  void complete(const message::Completed& completed) override;
+
+  // io.cpp
+  size_t progress_locked() noexcept;
+  void retry() noexcept;
+  void handle(const Completion& completion);
+  void on_receive(const Completion& completion);
+  void on_message(message::Peer from, std::span<const std::byte> bytes);
+  void on_request(Request& request, const Completion& completion);
+  void post_buffer(uint32_t index) noexcept;
+  bool post_own(OwnMessage& own) noexcept;
+  void send_own(message::Peer to, std::vector<std::byte> bytes, uint32_t atomic);
+  void fail_peer(message::Peer peer, Status status);
+  message::Peer sender_of(const Completion& completion);
+  // The peer that a call names, resolved; or a negative code.
+  ssize_t find_peer(fi_addr_t number, message::Peer& out);
+  void ask(message::Peer peer);
+  void run() noexcept;
+  // atomic.cpp
+  void on_atomic(message::Peer from, std::span<const std::byte> bytes);
+  void on_atomic_answer(message::Peer from, std::span<const std::byte> bytes);
+  void finish_atomic(Atomic& asked, int error);
+
+  mutable std::mutex lock_;
+  CompletionQueue cq_;
+  QueuePair qp_;
+  std::vector<std::byte> buffers_;
+  size_t buffer_size_ = 0;
+  Peers peers_;
+  std::unordered_map<uint64_t, message::Peer> senders_;  // by number of the device's peer and queue
+  Resolver resolver_;
+  message::Endpoint messages_;
+  message::Pool<Request> requests_;
+  message::Pool<OwnMessage> own_messages_;
+  message::List<OwnMessage, 0> unsent_own_;
+  std::vector<std::unique_ptr<Atomic>> atomics_;  // by number
+  size_t outstanding_ = 0;                        // sends and requests that have not completed
+  size_t in_flight_ = 0;                          // SENDs, READs, WRITEs of the queue pair
+  bool is_full_ = false;                          // the queue pair refused a request
+  std::thread thread_;
+  std::atomic<bool> stops_{false};
+  std::atomic<uint32_t> polls_{0};
+  int wake_ = -1;  // eventfd of the thread
+};
+
+inline Rdm& rdm_of(fid_ep* ep) noexcept { return *static_cast<Rdm*>(ep); }
+inline Rdm& rdm_of(fid* ep) noexcept { return rdm_of(reinterpret_cast<fid_ep*>(ep)); }
+
+// The tables of rdm/post.cpp, rdm/tagged.cpp, rdm/rma.cpp, rdm/atomic_calls.cpp.
+fi_ops_msg& message_ops() noexcept;
+fi_ops_tagged& tagged_ops() noexcept;
+fi_ops_rma& rma_ops() noexcept;
+fi_ops_atomic& atomic_ops() noexcept;
+
+}  // namespace weft::fi

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What goes to the queue pair of an endpoint, and what comes from it: see endpoint.hpp.
+#include <rdma/fi_errno.h>
+
+#include <array>
+
+#include "lib/adapters/fi/common/calls.hpp"
+#include "lib/adapters/fi/rdm/endpoint.hpp"
+#include "lib/adapters/fi/rdm/ids.hpp"
+
+namespace weft::fi {
+namespace {
+
+constexpr size_t kBatch = 32;
+constexpr size_t kKnownSenders = 60'000;  // a device has numbers for 65,536 peers
+
+Code code_for_message(Status status) noexcept {
+  if (status == Status::success) return Code::ok;
+  const bool is_gone = status == Status::retry_exceeded || status == Status::remote_aborted;
+  return is_gone ? Code::peer_failed : Code::io_error;
+}
+
+int error_of(Code code) noexcept {
+  switch (code) {
+    case Code::ok:
+      return 0;
+    case Code::mismatch:
+      return FI_ETRUNC;
+    case Code::canceled:
+      return FI_ECANCELED;
+    case Code::peer_failed:
+      return FI_EHOSTUNREACH;
+    default:
+      return FI_EIO;
+  }
+}
+
+}  // namespace
+
+bool Rdm::send(message::Peer to, std::span<const std::byte> header, std::span<const iovec> payload,
+               void* operation) {
+  const RdmPeer& peer = peers_[to];
+  const LKey key = domain.device->memory.lkey();
+  std::array<Sge, 1 + kIovLimit> pieces;
+  size_t count = 0, length = header.size();
+  pieces[count++] = {const_cast<std::byte*>(header.data()), static_cast<uint32_t>(header.size()),
+                     key};
+  for (const iovec& piece : payload) {
+    pieces[count++] = {piece.iov_base, static_cast<uint32_t>(piece.iov_len), key};
+    length += piece.iov_len;
+  }
+  SendRequest request;
+  request.id = RdmId{RdmTask::message, operation}.packed();
+  request.flags = SendFlags::signaled | SendFlags::ordered;
+  if (length <= kInline) request.flags = request.flags | SendFlags::inline_data;
+  request.sges = {pieces.data(), count};
+  request.to = &peer.handle;
+  request.remote_qpn = peer.name.queue;
+  if (!qp_.post_send(request)) return is_full_ = true, false;
+  ++in_flight_;
+  return true;
+}
+
+bool Rdm::read(message::Peer from, uint64_t address, RKey key, iovec into, void* operation) {
+  const RdmPeer& peer = peers_[from];
+  const Sge piece{into.iov_base, static_cast<uint32_t>(into.iov_len), domain.device->memory.lkey()};
+  SendRequest request;
+  request.id = RdmId{RdmTask::transfer, operation}.packed();
+  request.opcode = Opcode::read;
+  request.sges = {&piece, 1};
+  request.remote_address = address;
+  request.rkey = key;
+  request.to = &peer.handle;
+  request.remote_qpn = peer.name.queue;
+  if (!qp_.post_send(request)) return is_full_ = true, false;
+  ++in_flight_;
+  return true;
+}
+
+Result<message::Exposed> Rdm::expose(iovec memory) {
+  auto region = domain.device->domain.register_memory(memory.iov_base, memory.iov_len,
+                                                      Access::remote_read | Access::on_demand);
+  if (!region) return region.error();
+  const RKey key = region->rkey();
+  return message::Exposed{std::make_shared<MemoryRegion>(std::move(*region)), key};
+}
+
+void Rdm::complete(const message::Completed& completed) {
+  CqEntry entry;
+  entry.context = completed.context;
+  entry.flags =
+      (completed.received ? FI_RECV : FI_SEND) | (completed.envelope.tagged ? FI_TAGGED : FI_MSG);
+  entry.error = error_of(completed.code);
+  entry.prov_error = static_cast<int>(entry.error == 0 ? Status::success : Status::fatal);
+  const CompletionKind kind = CompletionKind::of(completed.cookie);
+  if (!completed.received) {
+    --outstanding_;
+    return bound.transmit.report(entry, kind.reports);
+  }
+  if (completed.has_data) entry.flags |= FI_REMOTE_CQ_DATA;
+  if (kind.many && completed.released) entry.flags |= FI_MULTI_RECV;
+  entry.data = completed.data;
+  entry.tag = completed.envelope.tag;
+  entry.length = completed.length;
+  entry.beyond = completed.beyond;
+  entry.buffer = completed.buffer;
+  if (completed.envelope.peer < peers_.size())
+    entry.source = peers_.number_of(av, completed.envelope.peer);
+  bound.receive.report(entry, kind.reports);
+}
+
+void Rdm::post_buffer(uint32_t index) noexcept {
+  const Sge piece{buffers_.data() + index * buffer_size_, static_cast<uint32_t>(buffer_size_),
+                  domain.device->memory.lkey()};
+  const PostStatus posted =
+      qp_.post_recv(RecvRequest{.id = RdmId{RdmTask::buffer, index}.packed(), .sges = {&piece, 1}});
+  if (!posted) FI_WARN(&provider(), FI_LOG_EP_DATA, "a receive is lost: %s\n", posted.reason);
+}
+
+bool Rdm::post_own(OwnMessage& own) noexcept {
+  const RdmPeer& peer = peers_[own.to];
+  const Sge piece{own.bytes.data(), static_cast<uint32_t>(own.bytes.size()),
+                  domain.device->memory.lkey()};
+  SendRequest request;
+  request.id = RdmId{RdmTask::own, &own}.packed();
+  request.flags = SendFlags::signaled | SendFlags::ordered;
+  request.sges = {&piece, 1};
+  request.to = &peer.handle;
+  request.remote_qpn = peer.name.queue;
+  if (!qp_.post_send(request)) return is_full_ = true, false;
+  ++in_flight_;
+  return true;
+}
+
+void Rdm::send_own(message::Peer to, std::vector<std::byte> bytes, uint32_t asked) {
+  OwnMessage* const own = own_messages_.take();
+  if (own == nullptr) throw std::bad_alloc();
+  own->to = to;
+  own->bytes = std::move(bytes);
+  own->atomic = asked;
+  if (!unsent_own_.empty() || !post_own(*own)) unsent_own_.push_back(own);
+}
+
+message::Peer Rdm::sender_of(const Completion& completion) {
+  const uint64_t key = uint64_t{completion.source_peer} << 32 | completion.source_qp.value;
+  const bool numbers_last = senders_.size() < kKnownSenders;
+  if (const auto at = senders_.find(key); numbers_last && at != senders_.end()) return at->second;
+  const auto gid = domain.device->device.peer_address(completion.source_peer);
+  const auto peer = peers_.sender(av, gid.value_or(Gid{}), completion.source_qp);
+  if (numbers_last) senders_[key] = peer;
+  return peer;
+}
+
+void Rdm::on_receive(const Completion& completion) {
+  const auto index = static_cast<uint32_t>(RdmId::of(completion.id).number);
+  if (completion.status == Status::flushed) return;
+  if (completion.status != Status::success) return post_buffer(index);
+  if (has(completion.flags, CompletionFlags::rdma_write)) {
+    CqEntry entry;
+    entry.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+    entry.length = completion.byte_count;
+    entry.data = uint64_t{completion.imm_high} << 32 | completion.imm_or_key;
+    entry.source = peers_.number_of(av, sender_of(completion));
+    bound.receive.report(entry, true);
+  } else if (completion.byte_count > 0 && completion.byte_count <= buffer_size_) {
+    on_message(sender_of(completion),
+               {buffers_.data() + index * buffer_size_, completion.byte_count});
+  }
+  post_buffer(index);
+}
+
+void Rdm::on_message(message::Peer from, std::span<const std::byte> bytes) {
+  switch (static_cast<OwnKind>(bytes[0])) {
+    case OwnKind::atomic:
+      return on_atomic(from, bytes);
+    case OwnKind::atomic_answer:
+      return on_atomic_answer(from, bytes);
+    default:
+      return messages_.on_message(from, bytes);
+  }
+}
+
+void Rdm::on_request(Request& request, const Completion& completion) {
+  CqEntry entry;
+  entry.context = request.context;
+  entry.flags = request.flags;
+  entry.error = code_of(completion.status);
+  entry.prov_error = static_cast<int>(completion.status);
+  --outstanding_;
+  const bool reports = request.reports;
+  request.copy.clear();
+  requests_.give(&request);
+  bound.transmit.report(entry, reports);
+}
+
+void Rdm::fail_peer(message::Peer peer, Status status) {
+  FI_WARN(&provider(), FI_LOG_EP_DATA, "peer %s does not answer: %s\n",
+          text_of(peers_[peer].name).c_str(), name(status).data());
+  messages_.on_peer_failed(peer, Code::peer_failed);
+  for (const auto& asked : atomics_)
+    if (asked->in_use && asked->peer == peer) finish_atomic(*asked, FI_EHOSTUNREACH);
+}
+
+void Rdm::handle(const Completion& completion) {
+  const RdmId id = RdmId::of(completion.id);
+  if (id.task == RdmTask::buffer) return on_receive(completion);
+  --in_flight_;
+  if (completion.status != Status::success)
+    FI_INFO(&provider(), FI_LOG_EP_DATA, "a request ended in %s, reason %u\n",
+            name(completion.status).data(), completion.vendor_error);
+  if (id.task == RdmTask::request)
+    return on_request(*static_cast<Request*>(id.pointer()), completion);
+  message::Peer peer;
+  if (id.task == RdmTask::own) {
+    auto* const own = static_cast<OwnMessage*>(id.pointer());
+    peer = own->to;
+    const uint32_t asked = own->atomic;
+    own->bytes.clear();
+    own_messages_.give(own);
+    if (completion.status != Status::success && asked != OwnMessage::kNone &&
+        atomics_[asked]->in_use)
+      finish_atomic(*atomics_[asked], code_of(completion.status));
+  } else {
+    peer = static_cast<message::Operation*>(id.pointer())->peer;
+    const Code code = code_for_message(completion.status);
+    if (id.task == RdmTask::message)
+      messages_.on_sent(id.pointer(), code);
+    else
+      messages_.on_read(id.pointer(), code);
+  }
+  if (code_for_message(completion.status) == Code::peer_failed) fail_peer(peer, completion.status);
+}
+
+// Sends what found no room.
+void Rdm::retry() noexcept {
+  is_full_ = false;
+  while (OwnMessage* own = unsent_own_.front()) {
+    message::List<OwnMessage, 0>::remove(own);
+    if (post_own(*own)) continue;
+    return unsent_own_.push_front(own);
+  }
+  guarded([&] { return messages_.resume(), 0; });
+}
+
+size_t Rdm::progress_locked() noexcept {
+  std::array<Completion, kBatch> batch;
+  const size_t count = cq_.poll(batch);
+  for (size_t i = 0; i < count; ++i) guarded([&] { return handle(batch[i]), 0; });
+  if (is_full_ && count != 0) retry();
+  return count;
+}
+
+}  // namespace weft::fi
