@@ -106,11 +106,12 @@ size_t Rank::random_size(size_t low, size_t high) {
   return std::clamp<size_t>(static_cast<size_t>(std::exp2(bits)) - 1, low, high);
 }
 
-void Rank::wait_until(const std::string& what, const std::function<bool()>& done) {
+void Rank::wait_until(const std::string& what, const std::function<bool()>& done,
+                      uint32_t calls_per_yield) {
   const auto deadline = Clock::now() + std::chrono::duration<double>(settings_.limit_s);
   for (uint32_t turn = 1; !done(); ++turn) {
     if (board_.stopped != 0) throw Stopped{};
-    if (turn % 64 == 0) ::sched_yield();
+    if (turn % calls_per_yield == 0) ::sched_yield();
     if (turn % 64 == 0 && Clock::now() > deadline)
       throw Failure{what + " within " + std::to_string(static_cast<int>(settings_.limit_s)) + " s"};
   }

@@ -109,8 +109,10 @@ class Rank {
   void at(const std::string& place) { board_.write_place(number_, place); }
   // All ranks wait for each other.
   void barrier();
-  // Calls `done` until it is true. `what` is in the Failure after the limit.
-  void wait_until(const std::string& what, const std::function<bool()>& done);
+  // Calls `done` until it is true, and gives the processor away every so many calls. `what` is in
+  // the Failure after the limit.
+  void wait_until(const std::string& what, const std::function<bool()>& done,
+                  uint32_t calls_per_yield = 64);
 
   // The device of connections from now on; that of the settings before.
   void use_device(int device) { device_ = device; }
