@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import os
 import random
+import resource
 import select
 import signal
 import socket
@@ -23,7 +24,8 @@ SEED = int(os.environ.get("WEFT_TEST_SEED", random.randrange(1 << 32)))
 
 
 def serve():
-    """A rank that prints its handle and accepts what comes; ends with standard input."""
+    """A rank that prints its handle, accepts what comes, and posts two receives if it shall; ends with
+    standard input."""
     net = Net(nccl_tools.WEFT)
     assert net.init() == SUCCESS, net.log
     _, listener, handle = net.listen()
@@ -36,6 +38,11 @@ def serve():
                 print(text, flush=True)
             net.log.clear()
             accepts = result == SUCCESS and comm is None
+            if comm and "receive" in sys.argv:
+                buffer = ctypes.create_string_buffer(100)
+                memory = net.register(comm, buffer)[1]
+                for _ in range(2):
+                    assert net.irecv(comm, buffer, 100, memory)[1], net.log
 
 
 def violate_keys():
@@ -57,6 +64,26 @@ def violate_keys():
     start = time.monotonic()
     net.pair()
     print(len(net.warnings()), time.monotonic() - start)
+
+
+def give_up_a_silent_peer():
+    """The peer's process is stopped: nothing says that it has ended."""
+    net = Net(nccl_tools.WEFT)
+    assert net.init() == SUCCESS, net.log
+    peer = Peer(os.environ["WEFT_DEVICE"], "accept", "receive")
+    try:
+        _, send = net.repeat(lambda: net.connect(peer.handle), lambda said: said[1])
+        buffer = ctypes.create_string_buffer(100)
+        _, memory = net.register(send, buffer)
+        for stopped in (False, True):
+            if stopped:
+                peer.process.send_signal(signal.SIGSTOP)
+            _, request = net.repeat(lambda: net.isend(send, buffer, 10, memory),
+                                    lambda said: said[1])
+            result, done, _ = net.repeat(lambda: net.test(request), lambda said: said[0] or said[1])
+            print(result, done, *net.warnings())
+    finally:
+        peer.end()
 
 
 class Peer:
@@ -257,6 +284,32 @@ class Errors(unittest.TestCase):
         self.assertRegex(first, f"{REMOTE} .*remote_access_error .memory was deregistered")
         self.assertEqual(second.split()[0], "0")
 
+    def test_a_silent_peer_is_given_up(self):
+        for device in ("srd+udp:lo,patience_ms=300", "roce+udp:lo"):
+            with self.subTest(device=device):
+                done = subprocess.run([sys.executable, __file__, "silent"], capture_output=True,
+                                      text=True, timeout=60,
+                                      env={**os.environ, "WEFT_DEVICE": device})
+                self.assertEqual(done.returncode, 0, done)
+                first, second = done.stdout.splitlines()
+                self.assertEqual(first, f"{SUCCESS} 1")
+                self.assertRegex(second, f"{REMOTE} 0 host .*retry_exceeded .no answer")
+
+    def test_no_descriptors_left(self):
+        _, listener, handle = self.net.listen()
+        self.addCleanup(self.net.table.close_listen, listener)
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowest = os.dup(1)
+        os.close(lowest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+        try:
+            result, comm = self.net.connect(handle)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        self.assertIsNone(comm)
+        self.assertNotEqual(result, SUCCESS)
+        self.says("connect: .*(descriptor|Too many open files|ulimit)")
+
     def test_connections_leak_nothing(self):
         def cycle():
             ends = self.net.pair()
@@ -297,10 +350,9 @@ class Errors(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["serve"]:
-        serve()
-    elif sys.argv[1:2] == ["violate"]:
-        violate_keys()
+    ROLES = {"serve": serve, "violate": violate_keys, "silent": give_up_a_silent_peer}
+    if len(sys.argv) > 1 and sys.argv[1] in ROLES:
+        ROLES[sys.argv[1]]()
     elif nccl_tools.sanitized():
         nccl_tools.suite.skip("Python cannot load a library with a sanitizer")
     else:
