@@ -25,9 +25,18 @@ class Table(ctypes.Structure):
                 *((name, ctypes.CFUNCTYPE(c_int, *types)) for name, types in FORMS)]
 
 
+class StartOfV10(ctypes.Structure):
+    """Up to connect(), which has a traffic class there."""
+    _fields_ = [("name", c_char_p), *((name, c_void_p) for name in (
+        "init", "devices", "properties", "listen")),
+        ("connect", ctypes.CFUNCTYPE(c_int, I, P, P, PP, PP))]
+
+
 class Net:
     def __init__(self, library):
-        self.table = Table.in_dll(ctypes.CDLL(str(library)), "ncclNetPlugin_v8")
+        loaded = ctypes.CDLL(str(library))
+        self.table = Table.in_dll(loaded, "ncclNetPlugin_v8")
+        self.v10 = StartOfV10.in_dll(loaded, "ncclNetPlugin_v10")
         self.log = []
         self.logger = LOGGER(lambda level, _, file, line, format, text:
                              self.log.append((level, text.decode())))
@@ -43,15 +52,18 @@ class Net:
         handle, comm = ctypes.create_string_buffer(128), c_void_p()
         return self.table.listen(device, handle, byref(comm)), comm.value, handle
 
-    def connect(self, handle, device=0):
+    def connect(self, handle, device=0, traffic_class=None):
         comm = c_void_p()
+        if traffic_class is not None:
+            return self.v10.connect(device, byref(c_int(traffic_class)), handle, byref(comm),
+                                    None), comm.value
         return self.table.connect(device, handle, byref(comm), None), comm.value
 
     def accept(self, listener):
         comm = c_void_p()
         return self.table.accept(listener, byref(comm), None), comm.value
 
-    def pair(self):
+    def pair(self, traffic_class=None):
         """Both ends of a connection of this process with itself."""
         result, listener, handle = self.listen()
         assert result == SUCCESS, self.log
@@ -59,7 +71,7 @@ class Net:
         deadline = time.monotonic() + 20
         while (send is None or receive is None) and time.monotonic() < deadline:
             if send is None:
-                result, send = self.connect(handle)
+                result, send = self.connect(handle, traffic_class=traffic_class)
                 assert result == SUCCESS, self.log
             if receive is None:
                 result, receive = self.accept(listener)

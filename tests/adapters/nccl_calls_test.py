@@ -5,6 +5,7 @@ the error is a line in NCCL's log that names the object, the values and what to 
 import ctypes
 import mmap
 import os
+import pathlib
 import random
 import resource
 import select
@@ -13,6 +14,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -24,8 +26,8 @@ SEED = int(os.environ.get("WEFT_TEST_SEED", random.randrange(1 << 32)))
 
 
 def serve():
-    """A rank that prints its handle, accepts what comes, and posts two receives if it shall; ends with
-    standard input."""
+    """A rank that prints its handle, accepts what comes, and posts two receives if it shall; ends
+    with standard input."""
     net = Net(nccl_tools.WEFT)
     assert net.init() == SUCCESS, net.log
     _, listener, handle = net.listen()
@@ -64,6 +66,30 @@ def violate_keys():
     start = time.monotonic()
     net.pair()
     print(len(net.warnings()), time.monotonic() - start)
+
+
+def send_with_class():
+    """What is captured has the class that connect() of version 10 was given."""
+    net = Net(nccl_tools.WEFT)
+    assert net.init() == SUCCESS, net.log
+    ends, buffer = net.pair(traffic_class=0x68), ctypes.create_string_buffer(100)
+    requests = []
+    for post, end in ((net.irecv, ends[1]), (net.isend, ends[0])):
+        _, memory = net.register(end, buffer)
+        requests.append(net.repeat(lambda: post(end, buffer, 100, memory), lambda said: said[1])[1])
+    for request in requests:
+        net.repeat(lambda: net.test(request), lambda said: said[1])
+
+
+def classes_in(file):
+    """The traffic classes, without ECN, of the IPv4 packets of a capture."""
+    data, found, at = file.read_bytes(), set(), 24
+    ip_at = {1: 14, 101: 0}[struct.unpack_from("<I", data, 20)[0]]
+    while at < len(data):
+        length, = struct.unpack_from("<I", data, at + 8)
+        found.add(data[at + 16 + ip_at + 1] & 0xFC)
+        at += 16 + length
+    return found
 
 
 def give_up_a_silent_peer():
@@ -295,6 +321,16 @@ class Errors(unittest.TestCase):
                 self.assertEqual(first, f"{SUCCESS} 1")
                 self.assertRegex(second, f"{REMOTE} 0 host .*retry_exceeded .no answer")
 
+    def test_traffic_classes(self):
+        for provider in ("srd", "roce"):
+            with self.subTest(provider=provider), tempfile.TemporaryDirectory() as folder:
+                file = pathlib.Path(folder) / "frames.pcap"
+                done = subprocess.run(
+                    [sys.executable, __file__, "class"], capture_output=True, text=True, timeout=60,
+                    env={**os.environ, "WEFT_DEVICE": f"{provider}+udp:lo,pcap={file}"})
+                self.assertEqual(done.returncode, 0, done)
+                self.assertIn(0x68, classes_in(file))
+
     def test_no_descriptors_left(self):
         _, listener, handle = self.net.listen()
         self.addCleanup(self.net.table.close_listen, listener)
@@ -350,7 +386,8 @@ class Errors(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    ROLES = {"serve": serve, "violate": violate_keys, "silent": give_up_a_silent_peer}
+    ROLES = {"serve": serve, "violate": violate_keys, "silent": give_up_a_silent_peer,
+             "class": send_with_class}
     if len(sys.argv) > 1 and sys.argv[1] in ROLES:
         ROLES[sys.argv[1]]()
     elif nccl_tools.sanitized():
