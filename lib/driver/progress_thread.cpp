@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -69,7 +70,8 @@ void ProgressThread::stop() noexcept {
 }
 
 void ProgressThread::abandon() noexcept {
-  if (thread_.joinable()) thread_.detach();
+  // Not detach(): the handle may be that of a thread that the child has started since.
+  ::new (static_cast<void*>(&thread_)) std::thread;
 }
 
 void ProgressThread::activate() noexcept {
