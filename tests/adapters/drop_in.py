@@ -26,14 +26,19 @@ sys.path.insert(0, str(ROOT / "tests/interop"))
 import suite  # noqa: E402
 
 
+def sanitizer():
+    """The sanitizers of this build, or None."""
+    cache = (BUILD / "CMakeCache.txt").read_text()
+    found = re.search(r"^WEFT_SANITIZE:\w+=(\S+)$", cache, re.M)
+    return found and found.group(1)
+
+
 def why_not():
     """Why no program can run on the drop-in libraries of this build, or None."""
-    cache = (BUILD / "CMakeCache.txt").read_text()
-    sanitizer = re.search(r"^WEFT_SANITIZE:\w+=(\S+)$", cache, re.M)
-    if sanitizer:
-        return f"a program that is not sanitized cannot load libraries with {sanitizer.group(1)}"
     if not (LIBRARIES / "libibverbs.so.1").exists():
         return "built without libibverbs-dev"
+    if sanitizer():
+        return f"a program that is not sanitized cannot load libraries with {sanitizer()}"
     return None
 
 

@@ -2,7 +2,14 @@
 // The cases of verbs_calls, one a file.
 #pragma once
 
-void check_opcodes();
+void check_cycles();
+void check_devices();
 void check_errors();
 void check_events();
 void check_memory();
+void check_misuse();
+void check_opcodes();
+void check_polling();
+void check_processes();
+void check_signals();
+void transfer_endlessly();

@@ -17,12 +17,18 @@ inline constexpr int kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRI
 inline constexpr uint32_t kQkey = 0x1234;
 inline constexpr uint32_t kPsn = 7;
 
+// Of the list: 0, or what WEFT_TEST_DEVICE_INDEX says.
+inline int device_index = [] {
+  const char* index = std::getenv("WEFT_TEST_DEVICE_INDEX");
+  return index == nullptr ? 0 : std::atoi(index);
+}();
+
 // The device of the program, open.
 inline ibv_context* open_device() {
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
-  REQUIRE(list != nullptr && count >= 1);
-  ibv_context* context = ibv_open_device(list[0]);
+  REQUIRE(list != nullptr && count > device_index);
+  ibv_context* context = ibv_open_device(list[device_index]);
   REQUIRE(context != nullptr);
   ibv_free_device_list(list);
   return context;

@@ -161,6 +161,10 @@ void not_in_software(Ends& ends) {
   CHECK_REFUSED(EOPNOTSUPP, ibv_create_flow(ends.a.qp, &flow));
   ibv_counters_init_attr counters{};
   CHECK_REFUSED(EOPNOTSUPP, ibv_create_counters(ends.context, &counters));
+  ibv_qp_rate_limit_attr rate{.rate_limit = 1000, .max_burst_sz = 0, .typical_pkt_sz = 0};
+  CHECK_ERROR(EOPNOTSUPP, ibv_modify_qp_rate_limit(ends.a.qp, &rate));
+  ibv_qp_attr limited{};
+  CHECK_ERROR(EOPNOTSUPP, ibv_modify_qp(ends.a.qp, &limited, IBV_QP_RATE_LIMIT));
   ibv_ece ece{};
   CHECK_ERROR(EOPNOTSUPP, ibv_query_ece(ends.a.qp, &ece));
   CHECK(ibv_fork_init() == 0 && ibv_is_fork_initialized() == IBV_FORK_UNNEEDED);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completion channels and asynchronous events: descriptors that programs poll, set O_NONBLOCK and
 // share, and acknowledgements that destruction waits for.
-#include <fcntl.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -12,47 +10,9 @@
 #include <thread>
 
 #include "tests/verbs_calls/cases.hpp"
-#include "tests/verbs_calls/ends.hpp"
+#include "tests/verbs_calls/loop.hpp"
 
 namespace {
-
-bool is_readable(int fd, int limit_ms) {
-  pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
-  return poll(&polled, 1, limit_ms) == 1;
-}
-
-void set_nonblocking(int fd) { REQUIRE(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0); }
-
-// A queue pair that is connected to itself, so that it needs no peer.
-struct Loop {
-  ibv_cq* cq;
-  ibv_qp* qp;
-
-  Loop(Ends& ends, ibv_comp_channel* channel, ibv_srq* srq = nullptr)
-      : cq(ibv_create_cq(ends.context, 16, this, channel, 0)) {
-    REQUIRE(cq != nullptr);
-    ibv_qp_init_attr attr{};
-    attr.send_cq = attr.recv_cq = cq;
-    attr.srq = srq;
-    attr.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1};
-    attr.qp_type = IBV_QPT_RC;
-    qp = ibv_create_qp(ends.pd, &attr);
-    REQUIRE(qp != nullptr);
-    to_init(qp);
-    to_rts(qp, qp->qp_num);
-  }
-  void write(Ends& ends, uint32_t rkey, ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE) {
-    ibv_sge entry = ends.sge(0, 8);
-    ibv_send_wr wr{};
-    wr.opcode = opcode;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    wr.sg_list = &entry;
-    wr.num_sge = 1;
-    wr.wr.rdma = {.remote_addr = ends.address(64), .rkey = rkey};
-    ibv_send_wr* bad = nullptr;
-    CHECK_ERROR(0, ibv_post_send(qp, &wr, &bad));
-  }
-};
 
 // Runs `destroy` in a thread; it must not return before `acknowledge` was called.
 template <class Destroy, class Acknowledge>
@@ -194,26 +154,6 @@ void overrun(Ends& ends) {
   CHECK_ERROR(0, ibv_destroy_cq(loop.cq));
 }
 
-void extended_queue(Ends& ends) {
-  ibv_cq_init_attr_ex attr{};
-  attr.cqe = 8;
-  attr.wc_flags = uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
-  ibv_cq_ex* cq = ibv_create_cq_ex(ends.context, &attr);
-  REQUIRE(cq != nullptr);
-  ibv_poll_cq_attr poll_attr{};
-  CHECK_ERROR(ENOENT, ibv_start_poll(cq, &poll_attr));
-  ibv_modify_cq_attr moderation{.attr_mask = IBV_CQ_ATTR_MODERATE,
-                                .moderate = {.cq_count = 4, .cq_period = 100}};
-  CHECK_ERROR(0, ibv_modify_cq(ibv_cq_ex_to_cq(cq), &moderation));
-  ibv_values_ex values{.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
-  CHECK_ERROR(0, ibv_query_rt_values_ex(ends.context, &values));
-  CHECK(values.comp_mask == IBV_VALUES_MASK_RAW_CLOCK);
-  CHECK(values.raw_clock.tv_sec != 0 || values.raw_clock.tv_nsec != 0);
-  CHECK_ERROR(0, ibv_resize_cq(ibv_cq_ex_to_cq(cq), 64));
-  CHECK(cq->cqe >= 64);
-  CHECK_ERROR(0, ibv_destroy_cq(ibv_cq_ex_to_cq(cq)));
-}
-
 }  // namespace
 
 void check_events() {
@@ -223,5 +163,4 @@ void check_events() {
   set_nonblocking(ends.context->async_fd);
   limit_of_a_shared_queue(ends);
   overrun(ends);
-  extended_queue(ends);
 }

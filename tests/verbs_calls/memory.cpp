@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Regions under other addresses, regions that change, null regions and memory of the device: each
 // is written and read by a peer.
+#include <dlfcn.h>
+
+#include "lib/adapters/verbs/abi/newer.hpp"
 #include "tests/verbs_calls/cases.hpp"
 #include "tests/verbs_calls/ends.hpp"
 
@@ -46,6 +49,72 @@ void other_addresses(Ends& ends) {
   mr = ibv_reg_mr(ends.pd, ends.at(4096), 4096, kAllAccess | IBV_ACCESS_ZERO_BASED);
   REQUIRE(mr != nullptr);
   CHECK(write(ends, ends.sge(0, 100), 32, mr->rkey) == IBV_WC_SUCCESS);
+  CHECK(moved(ends, 0, 4096 + 32));
+  CHECK_ERROR(0, ibv_dereg_mr(mr));
+}
+
+// The status of an ATOMIC_WRITE of 8 bytes that `local` names to the start of the memory.
+ibv_wc_status atomic_write(Ends& ends, ibv_sge local) {
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_ATOMIC_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.sg_list = &local;
+  wr.num_sge = 1;
+  wr.wr.rdma = {.remote_addr = ends.address(0), .rkey = ends.mr->rkey};
+  ibv_send_wr* bad = nullptr;
+  CHECK_ERROR(0, ibv_post_send(ends.a.qp, &wr, &bad));
+  return wait_for(ends.a.cq).status;
+}
+
+void atomic_writes() {
+  Ends ends(IBV_QPT_RC);
+  fill(ends, 6);
+  constexpr uint64_t kIova = 0x7000'0000'1000;
+  ibv_mr* mr = ibv_reg_mr_iova(ends.pd, ends.at(4096), 4096, kIova, kAllAccess);
+  ibv_mr* zeroes = ibv_alloc_null_mr(ends.pd);
+  REQUIRE(mr != nullptr && zeroes != nullptr);
+  CHECK(atomic_write(ends, {.addr = kIova + 128, .length = 8, .lkey = mr->lkey}) == IBV_WC_SUCCESS);
+  CHECK(std::memcmp(ends.at(0), ends.at(4096 + 128), 8) == 0);
+  CHECK(atomic_write(ends, {.addr = 64, .length = 8, .lkey = zeroes->lkey}) == IBV_WC_SUCCESS);
+  for (size_t i = 0; i < 8; ++i) CHECK(*ends.at(i) == 0);
+  // Eight bytes of which four are beyond the region.
+  CHECK(atomic_write(ends, {.addr = kIova + 4092, .length = 8, .lkey = mr->lkey}) ==
+        IBV_WC_LOC_PROT_ERR);
+  CHECK_ERROR(0, ibv_dereg_mr(zeroes));
+  CHECK_ERROR(0, ibv_dereg_mr(mr));
+}
+
+// Calls that our headers do not have, looked up as NCCL does.
+template <class Function>
+Function* newer(const char* name, const char* version) {
+  auto* function = reinterpret_cast<Function*>(dlvsym(RTLD_DEFAULT, name, version));
+  REQUIRE(function != nullptr);
+  return function;
+}
+
+void newer_calls(Ends& ends) {
+  using weft::drop_in::MrInitAttr;
+  auto* reg_mr_ex = newer<ibv_mr*(ibv_pd*, MrInitAttr*)>("ibv_reg_mr_ex", "IBVERBS_1.15");
+  auto* speed_of =
+      newer<int(ibv_context*, uint32_t, uint64_t*)>("ibv_query_port_speed", "IBVERBS_1.16");
+  uint64_t speed = 0;  // of 100 Mb/s
+  CHECK_ERROR(0, speed_of(ends.context, 1, &speed));
+  CHECK(speed > 0);
+  CHECK_ERROR(EINVAL, speed_of(ends.context, 2, &speed));
+  MrInitAttr attr{};
+  attr.length = 4096;
+  attr.access = kAllAccess;
+  attr.addr = ends.at(4096);
+  attr.iova = 0x10000;
+  CHECK_REFUSED(EINVAL, reg_mr_ex(ends.pd, &attr));  // neither memory nor descriptor
+  attr.comp_mask = weft::drop_in::kMrAddr | weft::drop_in::kMrDmah;
+  CHECK_REFUSED(EOPNOTSUPP, reg_mr_ex(ends.pd, &attr));
+  attr.comp_mask = weft::drop_in::kMrAddr | weft::drop_in::kMrIova;
+  fill(ends, 7);
+  ibv_mr* mr = reg_mr_ex(ends.pd, &attr);
+  REQUIRE(mr != nullptr);
+  CHECK(mr->addr == attr.addr && mr->length == attr.length);
+  CHECK(write(ends, ends.sge(0, 100), 0x10000 + 32, mr->rkey) == IBV_WC_SUCCESS);
   CHECK(moved(ends, 0, 4096 + 32));
   CHECK_ERROR(0, ibv_dereg_mr(mr));
 }
@@ -107,4 +176,6 @@ void check_memory() {
   changes(ends);
   null_region(ends);
   device_memory(ends);
+  newer_calls(ends);
+  atomic_writes();
 }

@@ -19,4 +19,7 @@ void set_qp_operations(verbs_context& verbs) noexcept;       // queue_pair.cpp
 void set_post_operations(verbs_context& verbs) noexcept;     // post.cpp
 void set_refused_operations(verbs_context& verbs) noexcept;  // abi/refused.cpp
 
+// Whether a context is one of this library.
+bool has_own_operations(const ibv_context& context) noexcept;  // poll.cpp
+
 }  // namespace weft::drop_in

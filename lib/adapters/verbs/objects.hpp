@@ -13,14 +13,15 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
+#include "lib/adapters/verbs/kept.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::drop_in {
 
 struct Context;
+struct Mr;
 struct Qp;
 struct Srq;
 struct Cq;
@@ -36,13 +37,15 @@ struct DeviceEntry {
   int index = 0;      // of the list
 
   // All below: under `lock`. The device is open while there is a context; all share it.
-  std::mutex lock;
+  mutable std::mutex lock;
   std::optional<Device> open_device;
-  int users = 0;                            // contexts that are not freed
+  uint32_t fork = 0;                        // forks between the first process and this one
+  int users = 0;                            // contexts of this process that are not freed
   std::vector<Context*> contexts;           // those that are not closed
   std::unordered_map<uint32_t, Qp*> qps;    // by queue pair number
   std::unordered_map<uint32_t, Srq*> srqs;  // by SharedReceiveQueue::number()
   std::unordered_map<uint32_t, Cq*> cqs;    // by CompletionQueue::number()
+  std::unordered_map<uint32_t, Mr*> mrs;    // by lkey
 };
 
 // Counts what must be destroyed before an object can be (EBUSY).
@@ -53,11 +56,12 @@ struct Context {
   verbs_context verbs;
   DeviceEntry* entry;
   Device device;
+  uint32_t fork;                // of DeviceEntry, when it was opened: else it is a parent's
   uint8_t sl_of_datagrams = 0;  // ibv_wc::sl, see device/port.hpp
   int event_ready;  // eventfd: readable while `events` is not empty; async_fd watches it
   std::deque<ibv_async_event> events;  // under DeviceEntry::lock
   // 1 for the program until ibv_close_device, and 1 for each object: the last one frees it.
-  Users references{1};
+  Users references{0};
 };
 inline Context& context_of(ibv_context* context) {
   auto* bytes = reinterpret_cast<char*>(context);
@@ -81,12 +85,14 @@ struct Pd {
   Pd* original = nullptr;  // of a parent domain: the domain whose rights it has
   Td* td = nullptr;
   Users users{0};
+  Users windows{0};  // of these
 };
 
 struct Mr {
   ibv_mr mr;
   MemoryRegion region;
   bool is_changeable = false;   // by ibv_rereg_mr
+  bool is_null = false;         // of ibv_alloc_null_mr
   struct Dm* memory = nullptr;  // of ibv_reg_dm_mr
 };
 
@@ -121,14 +127,13 @@ struct Cq {
   uint32_t events_reported = 0;        // completion events taken: under cq.mutex
   uint32_t async_events_reported = 0;  // under DeviceEntry::lock
   Users users{0};                      // queue pairs, counted once for each role
-  Completion current{};                // of ibv_start_poll and ibv_next_poll
+  KeptCompletions kept;
+  bool with_times = false;   // constant
+  std::mutex extended_poll;  // from ibv_start_poll to ibv_end_poll: of all below
+  Completion current{};
   Instant current_time{};
-  bool with_times = false;
-  // Completions that were taken out of `queue` when those of another queue pair were dropped, and
-  // are polled first (queue/poll.hpp).
-  std::atomic<bool> has_kept{false};
-  std::mutex kept_lock;
-  std::deque<std::pair<Completion, Instant>> kept;
+  size_t left_to_poll = 0;   // of the completions that were there at ibv_start_poll
+  bool polls_again = false;  // there may have been more
 };
 
 struct Srq {
@@ -178,8 +183,8 @@ inline ibv_cq* cq_of(Cq& cq) { return ibv_cq_ex_to_cq(&cq.cq); }
 // For librdmacm.so.1 (version node WEFT_PRIVATE_1). The references are valid as long as the object
 // of verbs is.
 extern "C" {
-// The string of the `index`th device of the list, or null: which device answers for an address is
-// known only once it is open (weft_verbs_device).
+// The string of a device of the list, or null: it is one of the system's library. Which device
+// answers for an address is known only once it is open (weft_verbs_device).
 const char* weft_verbs_device_spec(const ibv_device* device);
 const weft::Device& weft_verbs_device(ibv_context* context);
 const weft::ProtectionDomain& weft_verbs_domain(ibv_pd* pd);

@@ -15,7 +15,6 @@ namespace weft::drop_in {
 
 // Frees the context when it was closed and its last object is gone.
 void release(Context& context) noexcept;
-inline void retain(Context& context) noexcept { ++context.references; }
 
 // Calls `body`, which returns a pointer or an int: no exception reaches a C caller.
 template <class Body>

@@ -84,6 +84,7 @@ WEFT_DRIVER_CALL(ibv_cmd_create_ah)
 WEFT_DRIVER_CALL(ibv_cmd_create_counters)
 WEFT_DRIVER_CALL(ibv_cmd_create_cq)
 WEFT_DRIVER_CALL(ibv_cmd_create_cq_ex)
+WEFT_DRIVER_CALL(ibv_cmd_create_cq_ex2)  // rdma-core 56
 WEFT_DRIVER_CALL(ibv_cmd_create_flow)
 WEFT_DRIVER_CALL(ibv_cmd_create_flow_action_esp)
 WEFT_DRIVER_CALL(ibv_cmd_create_qp)

@@ -100,6 +100,28 @@ const char* ibv_event_type_str(ibv_event_type event) {
   return name_of(kNames, event);
 }
 
+// Drivers of rdma-core 56 call it.
+extern "C" const char* weft_wr_opcode_str(ibv_wr_opcode opcode) __asm__("ibv_wr_opcode_str");
+const char* weft_wr_opcode_str(ibv_wr_opcode opcode) {
+  static constexpr std::array kNames{"RDMA write",
+                                     "RDMA write with immediate",
+                                     "send",
+                                     "send with immediate",
+                                     "RDMA read",
+                                     "atomic compare and swap",
+                                     "atomic fetch and add",
+                                     "local invalidate",
+                                     "bind memory window",
+                                     "send with invalidate",
+                                     "TSO",
+                                     "driver's own",
+                                     "unknown",
+                                     "unknown",
+                                     "flush",
+                                     "atomic write"};
+  return name_of(kNames, opcode);
+}
+
 int ibv_rate_to_mult(ibv_rate rate) {
   for (const RateRow& row : kRates)
     if (row.rate == rate && row.multiple != 0) return row.multiple;

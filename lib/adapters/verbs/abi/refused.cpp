@@ -3,6 +3,7 @@
 // counters. All say EOPNOTSUPP. So do calls of rdma-core 56 to 65 that are newer than
 // our headers.
 #include "lib/adapters/verbs/context.hpp"
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -11,6 +12,7 @@ namespace {
 constexpr const char* kNoBuffers = "the device has no buffers of its own";
 constexpr const char* kNoSteering = "there is no flow steering";
 constexpr const char* kNoCounters = "there are no counters of flows";
+constexpr const char* kNoCompletionCounters = "there are no completion counters: poll the queue";
 constexpr const char* kNoWorkQueues = "there are no work queues without a queue pair";
 constexpr const char* kNoTagMatching = "there is no tag matching";
 constexpr const char* kNotShared = "objects are not shared between processes";
@@ -85,46 +87,67 @@ using namespace weft::drop_in;
 ibv_context* ibv_import_device(int) {
   return null_not_supported<ibv_context>("ibv_import_device", kNotShared);
 }
-ibv_pd* ibv_import_pd(ibv_context*, uint32_t) {
+ibv_pd* ibv_import_pd(ibv_context* verbs, uint32_t handle) {
+  WEFT_FORWARD(verbs, ibv_import_pd, verbs, handle);
   return null_not_supported<ibv_pd>("ibv_import_pd", kNotShared);
 }
-void ibv_unimport_pd(ibv_pd*) { not_supported("ibv_unimport_pd", kNotShared); }
-ibv_mr* ibv_import_mr(ibv_pd*, uint32_t) {
+void ibv_unimport_pd(ibv_pd* pd) {
+  WEFT_FORWARD(pd->context, ibv_unimport_pd, pd);
+  not_supported("ibv_unimport_pd", kNotShared);
+}
+ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
+  WEFT_FORWARD(pd->context, ibv_import_mr, pd, handle);
   return null_not_supported<ibv_mr>("ibv_import_mr", kNotShared);
 }
-void ibv_unimport_mr(ibv_mr*) { not_supported("ibv_unimport_mr", kNotShared); }
-ibv_dm* ibv_import_dm(ibv_context*, uint32_t) {
+void ibv_unimport_mr(ibv_mr* mr) {
+  WEFT_FORWARD(mr->context, ibv_unimport_mr, mr);
+  not_supported("ibv_unimport_mr", kNotShared);
+}
+ibv_dm* ibv_import_dm(ibv_context* verbs, uint32_t handle) {
+  WEFT_FORWARD(verbs, ibv_import_dm, verbs, handle);
   return null_not_supported<ibv_dm>("ibv_import_dm", kNotShared);
 }
-void ibv_unimport_dm(ibv_dm*) { not_supported("ibv_unimport_dm", kNotShared); }
+void ibv_unimport_dm(ibv_dm* dm) {
+  WEFT_FORWARD(dm->context, ibv_unimport_dm, dm);
+  not_supported("ibv_unimport_dm", kNotShared);
+}
 
 // Enhanced connection establishment is an agreement between devices of one vendor.
-int ibv_set_ece(ibv_qp*, ibv_ece*) { return not_supported("ibv_set_ece", "there is no ECE"); }
-int ibv_query_ece(ibv_qp*, ibv_ece* ece) {
+int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
+  WEFT_FORWARD(qp->context, ibv_set_ece, qp, ece);
+  return not_supported("ibv_set_ece", "there is no ECE");
+}
+int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
+  WEFT_FORWARD(qp->context, ibv_query_ece, qp, ece);
   *ece = {};
   return not_supported("ibv_query_ece", "there is no ECE");
 }
 
-// Names of IBVERBS_1.15 to 1.18, whose structures our headers do not have: no argument is read.
+// Names of IBVERBS_1.15 to 1.18, whose structures our headers do not have: no argument is read. The
+// names are given to the linker alone: newer headers declare them.
+#define WEFT_REFUSED(TYPE, NAME, ...)        \
+  TYPE weft_refused_##NAME() __asm__(#NAME); \
+  TYPE weft_refused_##NAME() { return __VA_ARGS__; }
 #define WEFT_REFUSED_POINTER(NAME, REASON) \
-  void* NAME() { return null_not_supported<void>(#NAME, REASON); }
-#define WEFT_REFUSED_INT(NAME, REASON) \
-  int NAME() { return not_supported(#NAME, REASON); }
-#define WEFT_REFUSED_FD(NAME, REASON) \
-  int NAME() {                        \
-    not_supported(#NAME, REASON);     \
-    return -1;                        \
-  }
+  WEFT_REFUSED(void*, NAME, null_not_supported<void>(#NAME, REASON))
+#define WEFT_REFUSED_INT(NAME, REASON) WEFT_REFUSED(int, NAME, not_supported(#NAME, REASON))
+#define WEFT_REFUSED_FD(NAME, REASON) WEFT_REFUSED(int, NAME, (not_supported(#NAME, REASON), -1))
 extern "C" {
 WEFT_REFUSED_POINTER(ibv_alloc_dmah, "there are no DMA handles")
 WEFT_REFUSED_INT(ibv_dealloc_dmah, "there are no DMA handles")
-WEFT_REFUSED_POINTER(ibv_reg_mr_ex, "use ibv_reg_mr")
 WEFT_REFUSED_FD(ibv_dm_export_dmabuf_fd, kNoBuffers)
-WEFT_REFUSED_INT(ibv_query_port_speed, "use ibv_query_port")
 WEFT_REFUSED_POINTER(ibv_alloc_buf, kNoBuffers)
 WEFT_REFUSED_INT(ibv_free_buf, kNoBuffers)
 WEFT_REFUSED_POINTER(ibv_reg_buf_mr, kNoBuffers)
 WEFT_REFUSED_FD(ibv_export_buf_dmabuf_fd, kNoBuffers)
-WEFT_REFUSED_POINTER(ibv_create_comp_cntr, "there are no completion counters")
-WEFT_REFUSED_INT(ibv_destroy_comp_cntr, "there are no completion counters")
+WEFT_REFUSED_POINTER(ibv_create_comp_cntr, kNoCompletionCounters)
+WEFT_REFUSED_INT(_ibv_query_comp_cntr_caps, kNoCompletionCounters)
+WEFT_REFUSED_INT(ibv_destroy_comp_cntr, kNoCompletionCounters)
+WEFT_REFUSED_INT(ibv_inc_comp_cntr, kNoCompletionCounters)
+WEFT_REFUSED_INT(ibv_inc_err_comp_cntr, kNoCompletionCounters)
+WEFT_REFUSED_INT(ibv_qp_attach_comp_cntr, kNoCompletionCounters)
+WEFT_REFUSED_INT(ibv_read_comp_cntr, kNoCompletionCounters)
+WEFT_REFUSED_INT(ibv_read_err_comp_cntr, kNoCompletionCounters)
+WEFT_REFUSED_INT(ibv_set_comp_cntr, kNoCompletionCounters)
+WEFT_REFUSED_INT(ibv_set_err_comp_cntr, kNoCompletionCounters)
 }

@@ -10,12 +10,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 using namespace weft::drop_in;
 
 // No page is shared with a device by copy-on-write: a child of fork() does no harm.
-int ibv_fork_init() { return 0; }
+int ibv_fork_init() { return real_library() == nullptr ? 0 : in_real(&RealLibrary::ibv_fork_init); }
 ibv_fork_status ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }
 
 extern "C" {

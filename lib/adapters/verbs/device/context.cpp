@@ -13,6 +13,8 @@
 
 #include "lib/adapters/verbs/device/device_list.hpp"
 #include "lib/adapters/verbs/device/port.hpp"
+#include "lib/adapters/verbs/live.hpp"
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -72,8 +74,12 @@ ibv_context* open(DeviceEntry& entry) {
     if (!device) return refuse_null<ibv_context>(kOpen, device.error());
     entry.open_device = *device;
   }
-  auto context = std::unique_ptr<Context>(new Context{
-      .verbs = {}, .entry = &entry, .device = *entry.open_device, .event_ready = -1, .events = {}});
+  auto context = std::unique_ptr<Context>(new Context{.verbs = {},
+                                                      .entry = &entry,
+                                                      .device = *entry.open_device,
+                                                      .fork = entry.fork,
+                                                      .event_ready = -1,
+                                                      .events = {}});
   ibv_context& verbs = context->verbs.context;
   verbs.device = &entry.device;
   verbs.num_comp_vectors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -81,8 +87,11 @@ ibv_context* open(DeviceEntry& entry) {
   context->sl_of_datagrams = sl_of_datagrams(context->device.attributes().gid);
   pthread_mutex_init(&verbs.mutex, nullptr);
   set_operations(context->verbs);
+  entry.contexts.reserve(entry.contexts.size() + 1);
+  adopt(*context, &verbs, Kind::context);
   if (!open_event_descriptors(*context)) {
     const int error = errno;
+    forget(&verbs);
     close_event_descriptors(*context);
     close_device_if_unused(entry);
     return refuse_null<ibv_context>(error, kOpen,
@@ -100,8 +109,10 @@ void release(Context& context) noexcept {
   DeviceEntry& entry = *context.entry;
   close_event_descriptors(context);
   pthread_mutex_destroy(&context.verbs.context.mutex);
+  const uint32_t fork = context.fork;
   delete &context;
   const std::lock_guard guard(entry.lock);
+  if (fork != entry.fork) return;
   --entry.users;
   close_device_if_unused(entry);
 }
@@ -111,15 +122,23 @@ void release(Context& context) noexcept {
 using namespace weft::drop_in;
 
 ibv_context* ibv_open_device(ibv_device* device) {
+  if (real_library() != nullptr && is_real(device)) {
+    ibv_context* context = in_real(&RealLibrary::ibv_open_device, device);
+    if (context != nullptr) set_errno_of_operations(*context);
+    return context;
+  }
   return without_exceptions(kOpen, [&] { return open(*reinterpret_cast<DeviceEntry*>(device)); });
 }
 
 int ibv_close_device(ibv_context* verbs) {
+  WEFT_FORWARD(verbs, ibv_close_device, verbs);
+  if (const int error = check_exists("ibv_close_device", verbs, Kind::context)) return error;
   Context& context = context_of(verbs);
   {
     const std::lock_guard guard(context.entry->lock);
     std::erase(context.entry->contexts, &context);
   }
+  forget(verbs);
   release(context);
   return 0;
 }

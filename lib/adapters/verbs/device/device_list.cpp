@@ -2,6 +2,7 @@
 // The list of devices: see device_list.hpp.
 #include "lib/adapters/verbs/device/device_list.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <sstream>
 
 #include "lib/adapters/verbs/errors.hpp"
+#include "lib/adapters/verbs/real/real_library.hpp"
 
 namespace weft::drop_in {
 namespace {
@@ -87,6 +89,8 @@ const std::vector<std::unique_ptr<DeviceEntry>>& devices() {
       list->push_back(entry_of(spec, static_cast<int>(list->size())));
     return list;
   }();
+  static const bool watched = (watch_forks(), true);
+  (void)watched;
   return entries;
 }
 
@@ -96,11 +100,14 @@ using namespace weft::drop_in;
 
 ibv_device** ibv_get_device_list(int* num_devices) try {
   if (num_devices != nullptr) *num_devices = 0;
-  const auto& entries = devices();
-  auto** list = static_cast<ibv_device**>(std::calloc(entries.size() + 1, sizeof(ibv_device*)));
+  std::vector<ibv_device*> all;
+  for (const auto& entry : devices()) all.push_back(&entry->device);
+  if (const RealLibrary* real = real_library())
+    for (ibv_device** at = real->devices; *at != nullptr; ++at) all.push_back(*at);
+  auto** list = static_cast<ibv_device**>(std::calloc(all.size() + 1, sizeof(ibv_device*)));
   if (list == nullptr) return nullptr;
-  for (size_t i = 0; i < entries.size(); ++i) list[i] = &entries[i]->device;
-  if (num_devices != nullptr) *num_devices = static_cast<int>(entries.size());
+  std::copy(all.begin(), all.end(), list);
+  if (num_devices != nullptr) *num_devices = static_cast<int>(all.size());
   return list;
 } catch (const std::bad_alloc&) {
   refuse(ENOMEM, "ibv_get_device_list", "out of memory");
@@ -111,10 +118,17 @@ void ibv_free_device_list(ibv_device** list) { std::free(list); }
 
 const char* ibv_get_device_name(ibv_device* device) { return device->name; }
 
-int ibv_get_device_index(ibv_device* device) { return of(device).index; }
+int ibv_get_device_index(ibv_device* device) {
+  WEFT_FORWARD(device, ibv_get_device_index, device);
+  return of(device).index;
+}
 
-__be64 ibv_get_device_guid(ibv_device* device) { return of(device).guid; }
+__be64 ibv_get_device_guid(ibv_device* device) {
+  WEFT_FORWARD(device, ibv_get_device_guid, device);
+  return of(device).guid;
+}
 
 const char* weft_verbs_device_spec(const ibv_device* device) {
+  if (real_library() != nullptr && is_real(device)) return nullptr;
   return reinterpret_cast<const DeviceEntry*>(device)->spec.c_str();
 }

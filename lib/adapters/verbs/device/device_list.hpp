@@ -14,4 +14,7 @@ namespace weft::drop_in {
 // Made at the first call, and the same until the process ends. Throws std::bad_alloc.
 const std::vector<std::unique_ptr<DeviceEntry>>& devices();
 
+// Once, after the list was made (fork.cpp).
+void watch_forks();
+
 }  // namespace weft::drop_in

@@ -9,6 +9,7 @@
 
 #include "lib/adapters/verbs/context.hpp"
 #include "lib/adapters/verbs/memory/memory.hpp"
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -127,6 +128,7 @@ void set_query_operations(verbs_context& verbs) noexcept {
 }  // namespace weft::drop_in
 
 int ibv_query_device(ibv_context* verbs, ibv_device_attr* attr) {
+  WEFT_FORWARD(verbs, ibv_query_device, verbs, attr);
   weft::drop_in::fill(weft::drop_in::context_of(verbs), *attr);
   return 0;
 }

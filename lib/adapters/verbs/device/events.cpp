@@ -6,9 +6,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -40,6 +42,28 @@ ibv_event_type type_of(EventType type) noexcept {
       return IBV_EVENT_GID_CHANGE;
     default:
       return IBV_EVENT_DEVICE_FATAL;
+  }
+}
+
+// Of the queue that an event is of; null for events of the port and the device.
+const ibv_context* context_of_event(const ibv_async_event& event) noexcept {
+  switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR:
+      return event.element.cq->context;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return event.element.qp->context;
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return event.element.srq->context;
+    default:
+      return nullptr;
   }
 }
 
@@ -117,6 +141,23 @@ bool take(Context& context, ibv_async_event& event) {
   return true;
 }
 
+// poll(2) ends at each signal, and does not say which it was. Handlers of faults do not count: they
+// interrupt no call.
+bool all_handlers_restart() noexcept {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action;
+    if (signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+        ::sigaction(signal, nullptr, &action) != 0)
+      continue;
+    const bool has_handler = action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+    if (has_handler && (action.sa_flags & SA_RESTART) == 0) {
+      errno = EINTR;
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 void drop_events_of(Context& context, const void* queue) noexcept {
@@ -131,13 +172,16 @@ void drop_events_of(Context& context, const void* queue) noexcept {
   eventfd_read(context.event_ready, &count);
 }
 
-bool wait_readable(int fd) noexcept {
+bool wait_readable(int fd) {
   if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) {
     errno = EAGAIN;
     return false;
   }
   pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
-  return ::poll(&polled, 1, -1) >= 0;
+  for (;;) {
+    if (::poll(&polled, 1, -1) >= 0) return true;
+    if (errno != EINTR || !all_handlers_restart()) return false;
+  }
 }
 
 }  // namespace weft::drop_in
@@ -145,14 +189,18 @@ bool wait_readable(int fd) noexcept {
 using namespace weft::drop_in;
 
 int ibv_get_async_event(ibv_context* verbs, ibv_async_event* event) {
-  return without_exceptions("ibv_get_async_event", [&] {
-    while (!take(context_of(verbs), *event))
-      if (!wait_readable(verbs->async_fd)) return -1;
-    return 0;
-  });
+  WEFT_FORWARD(verbs, ibv_get_async_event, verbs, event);
+  for (;;) {
+    const int error = without_exceptions(
+        "ibv_get_async_event", [&] { return take(context_of(verbs), *event) ? 0 : EAGAIN; });
+    if (error == 0) return 0;
+    if (error != EAGAIN || !wait_readable(verbs->async_fd)) return -1;
+  }
 }
 
 void ibv_ack_async_event(ibv_async_event* event) {
+  if (const ibv_context* context = context_of_event(*event))
+    WEFT_FORWARD(context, ibv_ack_async_event, event);
   switch (event->event_type) {
     case IBV_EVENT_CQ_ERR:
       return acknowledge(*event->element.cq, &ibv_cq::async_events_completed, 1);

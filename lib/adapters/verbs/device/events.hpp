@@ -9,7 +9,9 @@ namespace weft::drop_in {
 // Forgets the events of a queue that is being destroyed. Under DeviceEntry::lock.
 void drop_events_of(Context& context, const void* queue) noexcept;
 
-// Waits until `fd` is readable. False with errno: EAGAIN if the program has set O_NONBLOCK, EINTR.
-bool wait_readable(int fd) noexcept;
+// Waits until `fd` is readable. False with errno: EAGAIN if the program has set O_NONBLOCK; EINTR
+// after a signal whose handler was installed without SA_RESTART, as a read(2) of the kernel's
+// descriptors does. Not noexcept: a thread may be cancelled here.
+bool wait_readable(int fd);
 
 }  // namespace weft::drop_in

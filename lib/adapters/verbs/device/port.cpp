@@ -6,7 +6,9 @@
 #include <array>
 #include <cstring>
 
+#include "lib/adapters/verbs/abi/newer.hpp"
 #include "lib/adapters/verbs/context.hpp"
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 #undef ibv_query_port
@@ -139,11 +141,28 @@ using namespace weft::drop_in;
 
 // The structure of programs that know no ibv_port_attr::port_cap_flags2.
 int ibv_query_port(ibv_context* verbs, uint8_t port, _compat_ibv_port_attr* attr) {
+  WEFT_FORWARD(verbs, ibv_query_port, verbs, port, attr);
   return query_port(verbs, port, reinterpret_cast<ibv_port_attr*>(attr),
                     offsetof(ibv_port_attr, port_cap_flags2));
 }
 
+int weft_query_port_speed(ibv_context* verbs, uint32_t port, uint64_t* speed) {
+  constexpr const char* kCall = "ibv_query_port_speed";
+  if (real_library() != nullptr && real_library()->ibv_query_port_speed != nullptr)
+    WEFT_FORWARD(verbs, ibv_query_port_speed, verbs, port, speed);
+  if (real_library() != nullptr && is_real(verbs))
+    return not_supported(kCall, "the system's library has none");
+  if (const int error = check_port(kCall, port)) return error;
+  return without_exceptions(kCall, [&] {
+    const auto has = context_of(verbs).device.query_port();
+    if (!has) return refuse(kCall, has.error());
+    *speed = has->speed_mbps / 100;
+    return 0;
+  });
+}
+
 int ibv_query_gid(ibv_context* verbs, uint8_t port, int index, ibv_gid* gid) {
+  WEFT_FORWARD(verbs, ibv_query_gid, verbs, port, index, gid);
   constexpr const char* kCall = "ibv_query_gid";
   if (check_port(kCall, port) != 0) return -1;
   if (index < 0 || static_cast<uint32_t>(index) >= kGidTableLength) {
@@ -156,6 +175,7 @@ int ibv_query_gid(ibv_context* verbs, uint8_t port, int index, ibv_gid* gid) {
 
 int _ibv_query_gid_ex(ibv_context* verbs, uint32_t port, uint32_t index, ibv_gid_entry* entry,
                       uint32_t flags, size_t size) {
+  WEFT_FORWARD(verbs, _ibv_query_gid_ex, verbs, port, index, entry, flags, size);
   constexpr const char* kCall = "ibv_query_gid_ex";
   if (flags != 0) return refuse(EOPNOTSUPP, kCall, "flags 0x%x: none are known", flags);
   if (const int error = check_port(kCall, port)) return error;
@@ -170,6 +190,7 @@ int _ibv_query_gid_ex(ibv_context* verbs, uint32_t port, uint32_t index, ibv_gid
 
 ssize_t _ibv_query_gid_table(ibv_context* verbs, ibv_gid_entry* entries, size_t capacity,
                              uint32_t flags, size_t size) {
+  WEFT_FORWARD(verbs, _ibv_query_gid_table, verbs, entries, capacity, flags, size);
   constexpr const char* kCall = "ibv_query_gid_table";
   if (flags != 0) return -refuse(EOPNOTSUPP, kCall, "flags 0x%x: none are known", flags);
   ssize_t count = 0;
@@ -185,7 +206,8 @@ ssize_t _ibv_query_gid_table(ibv_context* verbs, ibv_gid_entry* entries, size_t 
   return count;
 }
 
-int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16* pkey) {
+int ibv_query_pkey(ibv_context* verbs, uint8_t port, int index, __be16* pkey) {
+  WEFT_FORWARD(verbs, ibv_query_pkey, verbs, port, index, pkey);
   constexpr const char* kCall = "ibv_query_pkey";
   if (check_port(kCall, port) != 0) return -1;
   if (index != 0) {
@@ -196,7 +218,8 @@ int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16* pkey) {
   return 0;
 }
 
-int ibv_get_pkey_index(ibv_context*, uint8_t port, __be16 pkey) {
+int ibv_get_pkey_index(ibv_context* verbs, uint8_t port, __be16 pkey) {
+  WEFT_FORWARD(verbs, ibv_get_pkey_index, verbs, port, pkey);
   constexpr const char* kCall = "ibv_get_pkey_index";
   if (check_port(kCall, port) != 0) return -1;
   if (pkey == kDefaultPkey) return 0;

@@ -3,7 +3,9 @@
 // this process that the program has no address of. Requests and peers name its bytes from 0 on.
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
+#include "lib/adapters/verbs/live.hpp"
 #include "lib/adapters/verbs/memory/access.hpp"
 #include "lib/adapters/verbs/memory/memory.hpp"
 #include "lib/adapters/verbs/references.hpp"
@@ -13,6 +15,10 @@ namespace {
 
 constexpr uint32_t kLogAlignment = 12;
 constexpr size_t kAlignment = size_t{1} << kLogAlignment;
+
+struct Free {
+  void operator()(std::byte* bytes) const noexcept { std::free(bytes); }
+};
 
 bool is_within(const Dm& dm, uint64_t offset, size_t length) noexcept {
   return offset <= dm.size && length <= dm.size - offset;
@@ -53,27 +59,30 @@ ibv_dm* alloc_dm(ibv_context* verbs, ibv_alloc_dm_attr* attr) noexcept {
   constexpr const char* kCall = "ibv_alloc_dm";
   if (check(kCall, *attr) != 0) return nullptr;
   const size_t size = (attr->length + kAlignment - 1) / kAlignment * kAlignment;
-  auto* bytes = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
-  auto* dm = new (std::nothrow)
-      Dm{.dm = {.context = verbs, .memcpy_to_dm = copy_to, .memcpy_from_dm = copy_from},
-         .bytes = bytes,
-         .size = attr->length};
-  if (dm == nullptr || bytes == nullptr) {
-    std::free(bytes);
-    delete dm;
-    return refuse_null<ibv_dm>(ENOMEM, kCall, "out of memory");
-  }
-  std::memset(bytes, 0, size);
-  retain(context_of(verbs));
-  return &dm->dm;
+  return without_exceptions(kCall, [&]() -> ibv_dm* {
+    std::unique_ptr<std::byte, Free> bytes(
+        static_cast<std::byte*>(std::aligned_alloc(kAlignment, size)));
+    if (bytes == nullptr) return refuse_null<ibv_dm>(ENOMEM, kCall, "out of memory");
+    std::memset(bytes.get(), 0, size);
+    auto dm = std::unique_ptr<Dm>(
+        new Dm{.dm = {.context = verbs, .memcpy_to_dm = copy_to, .memcpy_from_dm = copy_from},
+               .bytes = bytes.get(),
+               .size = attr->length});
+    adopt(context_of(verbs), dm.get(), Kind::dm);
+    (void)bytes.release();
+    return &dm.release()->dm;
+  });
 }
 
 int free_dm(ibv_dm* verbs) noexcept {
+  constexpr const char* kCall = "ibv_free_dm";
+  if (const int error = check_exists(kCall, verbs, Kind::dm)) return error;
   Dm& dm = of(verbs);
   if (const int users = dm.users)
-    return refuse(EBUSY, "ibv_free_dm", "%d regions of the memory exist", users);
+    return refuse(EBUSY, kCall, "%d regions of the memory exist", users);
   Context& context = context_of(verbs->context);
   std::free(dm.bytes);
+  forget(verbs);
   delete &dm;
   release(context);
   return 0;

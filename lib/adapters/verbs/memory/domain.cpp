@@ -5,30 +5,31 @@
 #include <memory>
 
 #include "lib/adapters/verbs/context.hpp"
+#include "lib/adapters/verbs/live.hpp"
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
 namespace {
 
-Td* make_td(ibv_context* verbs) noexcept {
-  auto* td = new (std::nothrow) Td{.td = {.context = verbs}};
-  if (td != nullptr) retain(context_of(verbs));
-  return td;
-}
-
 ibv_td* alloc_td(ibv_context* verbs, ibv_td_init_attr* attr) noexcept {
+  constexpr const char* kCall = "ibv_alloc_td";
   if (attr->comp_mask != 0)
-    return refuse_null<ibv_td>(EINVAL, "ibv_alloc_td", "comp_mask is 0x%x, and must be 0",
-                               attr->comp_mask);
-  Td* td = make_td(verbs);
-  return td == nullptr ? refuse_null<ibv_td>(ENOMEM, "ibv_alloc_td", "out of memory") : &td->td;
+    return refuse_null<ibv_td>(EINVAL, kCall, "comp_mask is 0x%x, and must be 0", attr->comp_mask);
+  return without_exceptions(kCall, [&] {
+    auto td = std::unique_ptr<Td>(new Td{.td = {.context = verbs}});
+    adopt(context_of(verbs), td.get(), Kind::td);
+    return &td.release()->td;
+  });
 }
 
 int dealloc_td(ibv_td* verbs) noexcept {
+  constexpr const char* kCall = "ibv_dealloc_td";
+  if (const int error = check_exists(kCall, verbs, Kind::td)) return error;
   Td& td = of(verbs);
-  if (const int users = td.users)
-    return refuse(EBUSY, "ibv_dealloc_td", "%d parent domains use it", users);
+  if (const int users = td.users) return refuse(EBUSY, kCall, "%d parent domains use it", users);
   Context& context = context_of(verbs->context);
+  forget(verbs);
   delete &td;
   release(context);
   return 0;
@@ -43,15 +44,16 @@ ibv_pd* alloc_parent_domain(ibv_context* verbs, ibv_parent_domain_init_attr* att
   if (attr->pd == nullptr) return refuse_null<ibv_pd>(EINVAL, kCall, "pd is null");
   Pd& original = of(attr->pd);
   auto* td = attr->td == nullptr ? nullptr : &of(attr->td);
-  auto* pd = new (std::nothrow) Pd{.pd = {.context = verbs, .handle = attr->pd->handle},
-                                   .domain = original.domain,
-                                   .original = &original,
-                                   .td = td};
-  if (pd == nullptr) return refuse_null<ibv_pd>(ENOMEM, kCall, "out of memory");
-  ++original.users;
-  if (td != nullptr) ++td->users;
-  retain(context_of(verbs));
-  return &pd->pd;
+  return without_exceptions(kCall, [&] {
+    auto pd = std::unique_ptr<Pd>(new Pd{.pd = {.context = verbs, .handle = attr->pd->handle},
+                                         .domain = original.domain,
+                                         .original = &original,
+                                         .td = td});
+    adopt(context_of(verbs), pd.get(), Kind::pd);
+    ++original.users;
+    if (td != nullptr) ++td->users;
+    return &pd.release()->pd;
+  });
 }
 
 }  // namespace
@@ -67,25 +69,31 @@ void set_domain_operations(verbs_context& verbs) noexcept {
 using namespace weft::drop_in;
 
 ibv_pd* ibv_alloc_pd(ibv_context* verbs) {
+  WEFT_FORWARD(verbs, ibv_alloc_pd, verbs);
   constexpr const char* kCall = "ibv_alloc_pd";
   return without_exceptions(kCall, [&]() -> ibv_pd* {
     Context& context = context_of(verbs);
     auto domain = context.device.protection_domain();
     if (!domain) return refuse_null<ibv_pd>(kCall, domain.error());
     static std::atomic<uint32_t> last_handle{0};
-    auto* pd = new Pd{.pd = {.context = verbs, .handle = ++last_handle}, .domain = *domain};
-    retain(context);
-    return &pd->pd;
+    auto pd = std::unique_ptr<Pd>(
+        new Pd{.pd = {.context = verbs, .handle = ++last_handle}, .domain = *domain});
+    adopt(context, pd.get(), Kind::pd);
+    return &pd.release()->pd;
   });
 }
 
 int ibv_dealloc_pd(ibv_pd* verbs) {
+  WEFT_FORWARD(verbs->context, ibv_dealloc_pd, verbs);
+  constexpr const char* kCall = "ibv_dealloc_pd";
+  if (const int error = check_exists(kCall, verbs, Kind::pd)) return error;
   Pd& pd = of(verbs);
   if (const int users = pd.users)
-    return refuse(EBUSY, "ibv_dealloc_pd", "%d objects of the domain exist", users);
+    return refuse(EBUSY, kCall, "%d objects of the domain exist", users);
   Context& context = context_of(verbs->context);
   if (pd.original != nullptr) --pd.original->users;
   if (pd.td != nullptr) --pd.td->users;
+  forget(verbs);
   delete &pd;
   release(context);
   return 0;

@@ -2,8 +2,15 @@
 // Memory regions: registration in all ways but of device memory, and changes.
 #include "lib/adapters/verbs/memory/memory.hpp"
 
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "lib/adapters/verbs/abi/newer.hpp"
 #include "lib/adapters/verbs/context.hpp"
+#include "lib/adapters/verbs/live.hpp"
 #include "lib/adapters/verbs/memory/access.hpp"
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 #undef ibv_reg_mr
@@ -19,17 +26,41 @@ bool is_known_access(const char* call, unsigned access) noexcept {
 
 Mr* made_region(ibv_pd* verbs, const MemoryRegion& region, void* address) {
   static std::atomic<uint32_t> last_handle{0};
-  auto* mr = new Mr{.mr = {.context = verbs->context,
-                           .pd = verbs,
-                           .addr = address,
-                           .length = region.size(),
-                           .handle = ++last_handle,
-                           .lkey = region.lkey().value,
-                           .rkey = region.rkey().value},
-                    .region = region};
+  auto mr = std::unique_ptr<Mr>(new Mr{.mr = {.context = verbs->context,
+                                              .pd = verbs,
+                                              .addr = address,
+                                              .length = region.size(),
+                                              .handle = ++last_handle,
+                                              .lkey = region.lkey().value,
+                                              .rkey = region.rkey().value},
+                                       .region = region});
+  Context& context = context_of(verbs->context);
+  Adoption adoption(context, mr.get(), Kind::mr);
+  {
+    const std::lock_guard guard(context.entry->lock);
+    context.entry->mrs[mr->mr.lkey] = mr.get();
+  }
+  adoption.keep();
   ++of(verbs).users;
-  retain(context_of(verbs->context));
-  return mr;
+  return mr.release();
+}
+
+bool copy_local(const ibv_pd& pd, const ibv_sge& entry, void* to) noexcept {
+  const DeviceEntry& device = *context_of(pd.context).entry;
+  const std::lock_guard guard(device.lock);
+  const auto found = device.mrs.find(entry.lkey);
+  if (found == device.mrs.end()) return false;
+  const Mr& mr = *found->second;
+  const auto& domain = reinterpret_cast<const Pd&>(pd).domain;
+  if (of(mr.mr.pd).domain.impl() != domain.impl()) return false;
+  const uint64_t offset = entry.addr - mr.region.iova();
+  const auto* bytes = static_cast<const std::byte*>(mr.region.address());
+  if (offset > mr.region.size() || mr.region.size() - offset < entry.length) return false;
+  if (mr.is_null)
+    std::memset(to, 0, entry.length);
+  else
+    std::memcpy(to, bytes + offset, entry.length);
+  return true;
 }
 
 namespace {
@@ -64,7 +95,9 @@ ibv_mr* alloc_null_mr(ibv_pd* verbs) noexcept {
   return without_exceptions(kCall, [&]() -> ibv_mr* {
     auto region = of(verbs).domain.null_region();
     if (!region) return refuse_region(kCall, region.error());
-    return &made_region(verbs, *region, nullptr)->mr;
+    Mr* mr = made_region(verbs, *region, nullptr);
+    mr->is_null = true;
+    return &mr->mr;
   });
 }
 
@@ -84,6 +117,25 @@ int check_change(const Mr& mr, int flags, const ibv_pd* pd, const void* address,
   return is_known_access(kCall, static_cast<unsigned>(access)) ? 0 : EINVAL;
 }
 
+// A change of nothing is refused where windows are bound.
+bool has_bound_windows(const Mr& mr) {
+  if (of(mr.mr.pd).windows == 0) return false;
+  const auto changed = MemoryRegion(mr.region).reregister({});
+  return !changed && changed.error().code == Code::busy;
+}
+
+// After a change, in which a device of the kernel may give other keys.
+void note_keys(Mr& mr) {
+  DeviceEntry& device = *context_of(mr.mr.context).entry;
+  const std::lock_guard guard(device.lock);
+  auto node = device.mrs.extract(mr.mr.lkey);
+  mr.mr.lkey = mr.region.lkey().value;
+  mr.mr.rkey = mr.region.rkey().value;
+  if (node.empty()) return;  // in a child of fork()
+  node.key() = mr.mr.lkey;
+  device.mrs.insert(std::move(node));
+}
+
 int change_region(Mr& mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
   Reregistration change;
   if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0)
@@ -97,8 +149,7 @@ int change_region(Mr& mr, int flags, ibv_pd* pd, void* address, size_t length, i
     refuse(errno_of_region(changed.error()), "ibv_rereg_mr", "%s", changed.error().message.c_str());
     return IBV_REREG_MR_ERR_CMD;
   }
-  mr.mr.lkey = mr.region.lkey().value;
-  mr.mr.rkey = mr.region.rkey().value;
+  note_keys(mr);
   if (change.translation) {
     mr.mr.addr = address;
     mr.mr.length = length;
@@ -136,21 +187,25 @@ void set_memory_operations(verbs_context& verbs) noexcept {
 using namespace weft::drop_in;
 
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
+  WEFT_FORWARD(pd->context, ibv_reg_mr, pd, address, length, access);
   return register_region("ibv_reg_mr", pd, address, length, reinterpret_cast<uintptr_t>(address),
                          static_cast<unsigned>(access));
 }
 
 ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access) {
+  WEFT_FORWARD(pd->context, ibv_reg_mr_iova, pd, address, length, iova, access);
   return register_region("ibv_reg_mr_iova", pd, address, length, iova,
                          static_cast<unsigned>(access));
 }
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned access) {
+  WEFT_FORWARD(pd->context, ibv_reg_mr_iova2, pd, address, length, iova, access);
   return register_region("ibv_reg_mr_iova2", pd, address, length, iova, access);
 }
 
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                           int access) {
+  WEFT_FORWARD(pd->context, ibv_reg_dmabuf_mr, pd, offset, length, iova, fd, access);
   constexpr const char* kCall = "ibv_reg_dmabuf_mr";
   const auto flags = static_cast<unsigned>(access);
   return without_exceptions(kCall, [&]() -> ibv_mr* {
@@ -163,16 +218,50 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t i
   });
 }
 
+ibv_mr* weft_reg_mr_ex(ibv_pd* pd, MrInitAttr* attr) {
+  constexpr const char* kCall = "ibv_reg_mr_ex";
+  if (real_library() != nullptr && real_library()->ibv_reg_mr_ex != nullptr)
+    WEFT_FORWARD(pd->context, ibv_reg_mr_ex, pd, attr);
+  if (real_library() != nullptr && is_real(pd->context))
+    return refuse_null<ibv_mr>(EOPNOTSUPP, kCall, "the system's library has none");
+  const auto has = [&](uint64_t bit) { return (attr->comp_mask & bit) != 0; };
+  const auto mask = static_cast<unsigned long long>(attr->comp_mask);
+  if (attr->comp_mask >= kMrBuf * 2)
+    return refuse_null<ibv_mr>(EINVAL, kCall, "comp_mask 0x%llx has unknown bits", mask);
+  if (has(kMrDmah) || has(kMrBuf))
+    return refuse_null<ibv_mr>(EOPNOTSUPP, kCall, "the device has no DMA handles and no buffers");
+  if (has(kMrAddr) == has(kMrFd) || has(kMrFd) != has(kMrFdOffset))
+    return refuse_null<ibv_mr>(EINVAL, kCall, "comp_mask 0x%llx: either ADDR or FD and FD_OFFSET",
+                               mask);
+  if (has(kMrFd)) {
+    if (!has(kMrIova)) return refuse_null<ibv_mr>(EINVAL, kCall, "FD needs IOVA");
+    return ibv_reg_dmabuf_mr(pd, attr->fd_offset, attr->length, attr->iova, attr->fd, attr->access);
+  }
+  const uint64_t iova = has(kMrIova) ? attr->iova : reinterpret_cast<uintptr_t>(attr->addr);
+  return register_region(kCall, pd, attr->addr, attr->length, iova,
+                         static_cast<unsigned>(attr->access));
+}
+
 int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
+  WEFT_FORWARD(mr->context, ibv_rereg_mr, mr, flags, pd, address, length, access);
   if (check_change(of(mr), flags, pd, address, length, access) != 0) return IBV_REREG_MR_ERR_INPUT;
   return without_exceptions(
       "ibv_rereg_mr", [&] { return change_region(of(mr), flags, pd, address, length, access); });
 }
 
 int ibv_dereg_mr(ibv_mr* verbs) {
+  WEFT_FORWARD(verbs->context, ibv_dereg_mr, verbs);
+  constexpr const char* kCall = "ibv_dereg_mr";
+  if (const int error = check_exists(kCall, verbs, Kind::mr)) return error;
+  if (has_bound_windows(of(verbs))) return refuse(EBUSY, kCall, "windows are bound to the region");
   Context& context = context_of(verbs->context);
+  {
+    const std::lock_guard guard(context.entry->lock);
+    erase_own(context.entry->mrs, verbs->lkey, &of(verbs));
+  }
   --of(verbs->pd).users;
   if (of(verbs).memory != nullptr) --of(verbs).memory->users;
+  forget(verbs);
   delete &of(verbs);
   release(context);
   return 0;

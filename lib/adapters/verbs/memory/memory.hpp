@@ -13,6 +13,9 @@ inline constexpr size_t kMaxDeviceMemory = size_t{16} << 20;
 bool is_known_access(const char* call, unsigned access) noexcept;
 // The object of a region that was registered. Throws std::bad_alloc.
 Mr* made_region(ibv_pd* pd, const MemoryRegion& region, void* address);
+// Copies the bytes that a scatter/gather entry of a queue pair of `pd` names; those of a null
+// region are 0. False: the key, the domain or the bounds do not allow it.
+bool copy_local(const ibv_pd& pd, const ibv_sge& entry, void* to) noexcept;
 
 void set_device_memory_operations(verbs_context& verbs) noexcept;  // device_memory.cpp
 

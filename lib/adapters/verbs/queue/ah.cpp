@@ -3,8 +3,11 @@
 #include "lib/adapters/verbs/queue/ah.hpp"
 
 #include <cstring>
+#include <memory>
 
 #include "lib/adapters/verbs/device/port.hpp"
+#include "lib/adapters/verbs/live.hpp"
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -62,22 +65,27 @@ ibv_ah_attr ah_attr_of(const AddressVector& path, const ibv_ah_attr& rest) noexc
 using namespace weft::drop_in;
 
 ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+  WEFT_FORWARD(pd->context, ibv_create_ah, pd, attr);
   constexpr const char* kCall = "ibv_create_ah";
   Context& context = context_of(pd->context);
   if (check_ah(kCall, context, *attr) != 0) return nullptr;
   static std::atomic<uint32_t> last_handle{0};
-  auto* ah =
-      new (std::nothrow) Ah{.ah = {.context = pd->context, .pd = pd, .handle = ++last_handle},
-                            .handle = of(pd).domain.address_handle(path_of(*attr))};
-  if (ah == nullptr) return refuse_null<ibv_ah>(ENOMEM, kCall, "out of memory");
-  ++of(pd).users;
-  retain(context);
-  return &ah->ah;
+  return without_exceptions(kCall, [&] {
+    auto ah = std::unique_ptr<Ah>(
+        new Ah{.ah = {.context = pd->context, .pd = pd, .handle = ++last_handle},
+               .handle = of(pd).domain.address_handle(path_of(*attr))});
+    adopt(context, ah.get(), Kind::ah);
+    ++of(pd).users;
+    return &ah.release()->ah;
+  });
 }
 
 int ibv_destroy_ah(ibv_ah* ah) {
+  WEFT_FORWARD(ah->context, ibv_destroy_ah, ah);
+  if (const int error = check_exists("ibv_destroy_ah", ah, Kind::ah)) return error;
   Context& context = context_of(ah->context);
   --of(ah->pd).users;
+  forget(ah);
   delete &of(ah);
   release(context);
   return 0;
@@ -85,6 +93,7 @@ int ibv_destroy_ah(ibv_ah* ah) {
 
 int ibv_init_ah_from_wc(ibv_context* verbs, uint8_t port, ibv_wc* wc, ibv_grh* header,
                         ibv_ah_attr* attr) {
+  WEFT_FORWARD(verbs, ibv_init_ah_from_wc, verbs, port, wc, header, attr);
   constexpr const char* kCall = "ibv_init_ah_from_wc";
   *attr = {};
   attr->port_num = port;
@@ -105,6 +114,7 @@ int ibv_init_ah_from_wc(ibv_context* verbs, uint8_t port, ibv_wc* wc, ibv_grh* h
 }
 
 ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* header, uint8_t port) {
+  WEFT_FORWARD(pd->context, ibv_create_ah_from_wc, pd, wc, header, port);
   ibv_ah_attr attr;
   if (ibv_init_ah_from_wc(pd->context, port, wc, header, &attr) != 0) return nullptr;
   return ibv_create_ah(pd, &attr);

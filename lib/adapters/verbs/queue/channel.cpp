@@ -6,7 +6,11 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <memory>
+
 #include "lib/adapters/verbs/device/events.hpp"
+#include "lib/adapters/verbs/live.hpp"
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -52,32 +56,41 @@ uint32_t remove_from_channel(Cq& cq) noexcept {
 using namespace weft::drop_in;
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* verbs) {
+  WEFT_FORWARD(verbs, ibv_create_comp_channel, verbs);
   constexpr const char* kCall = "ibv_create_comp_channel";
-  const int fd = ::epoll_create1(EPOLL_CLOEXEC);
-  if (fd < 0) return refuse_null<ibv_comp_channel>(errno, kCall, "cannot create a descriptor");
-  auto* channel = new (std::nothrow) Channel{.channel = {.context = verbs, .fd = fd, .refcnt = 0}};
-  if (channel == nullptr) {
-    ::close(fd);
-    return refuse_null<ibv_comp_channel>(ENOMEM, kCall, "out of memory");
-  }
-  retain(context_of(verbs));
-  return &channel->channel;
+  return without_exceptions(kCall, [&]() -> ibv_comp_channel* {
+    auto channel =
+        std::unique_ptr<Channel>(new Channel{.channel = {.context = verbs, .fd = -1, .refcnt = 0}});
+    adopt(context_of(verbs), channel.get(), Kind::channel);
+    channel->channel.fd = ::epoll_create1(EPOLL_CLOEXEC);
+    if (channel->channel.fd < 0) {
+      const int error = errno;
+      forget(channel.get());
+      release(context_of(verbs));
+      return refuse_null<ibv_comp_channel>(error, kCall, "cannot create a descriptor");
+    }
+    return &channel.release()->channel;
+  });
 }
 
 int ibv_destroy_comp_channel(ibv_comp_channel* verbs) {
+  WEFT_FORWARD(verbs->context, ibv_destroy_comp_channel, verbs);
+  constexpr const char* kCall = "ibv_destroy_comp_channel";
+  if (const int error = check_exists(kCall, verbs, Kind::channel)) return error;
   Context& context = context_of(verbs->context);
   pthread_mutex_lock(&verbs->context->mutex);
   const int queues = verbs->refcnt;
   pthread_mutex_unlock(&verbs->context->mutex);
-  if (queues != 0)
-    return refuse(EBUSY, "ibv_destroy_comp_channel", "%d completion queues use it", queues);
+  if (queues != 0) return refuse(EBUSY, kCall, "%d completion queues use it", queues);
   ::close(verbs->fd);
+  forget(verbs);
   delete &of(verbs);
   release(context);
   return 0;
 }
 
 int ibv_get_cq_event(ibv_comp_channel* verbs, ibv_cq** cq, void** cq_context) {
+  WEFT_FORWARD(verbs->context, ibv_get_cq_event, verbs, cq, cq_context);
   Cq* found = take(of(verbs));
   while (found == nullptr) {
     if (!wait_readable(verbs->fd)) return -1;
@@ -89,5 +102,6 @@ int ibv_get_cq_event(ibv_comp_channel* verbs, ibv_cq** cq, void** cq_context) {
 }
 
 void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
+  WEFT_FORWARD(cq->context, ibv_ack_cq_events, cq, count);
   acknowledge(*cq, &ibv_cq::comp_events_completed, count);
 }

@@ -4,8 +4,10 @@
 
 #include "lib/adapters/verbs/context.hpp"
 #include "lib/adapters/verbs/device/events.hpp"
+#include "lib/adapters/verbs/live.hpp"
 #include "lib/adapters/verbs/queue/channel.hpp"
 #include "lib/adapters/verbs/queue/poll_ex.hpp"
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -50,6 +52,7 @@ Cq* create(const char* call, ibv_context* verbs, const ibv_cq_init_attr_ex& attr
   pthread_mutex_init(&cq->cq.mutex, nullptr);
   pthread_cond_init(&cq->cq.cond, nullptr);
   set_extended_poll(*cq, attr.wc_flags);
+  Adoption adoption(context, cq.get(), Kind::cq);
   {
     const std::lock_guard guard(context.entry->lock);
     context.entry->cqs[queue->number()] = cq.get();
@@ -60,7 +63,7 @@ Cq* create(const char* call, ibv_context* verbs, const ibv_cq_init_attr_ex& attr
       context.entry->cqs.erase(queue->number());
       return refuse_null<Cq>(error, call, "the channel cannot watch the queue");
     }
-  retain(context);
+  adoption.keep();
   return cq.release();
 }
 
@@ -105,6 +108,7 @@ using namespace weft::drop_in;
 
 ibv_cq* ibv_create_cq(ibv_context* verbs, int cqe, void* cq_context, ibv_comp_channel* channel,
                       int comp_vector) {
+  WEFT_FORWARD(verbs, ibv_create_cq, verbs, cqe, cq_context, channel, comp_vector);
   constexpr const char* kCall = "ibv_create_cq";
   if (cqe <= 0) return refuse_null<ibv_cq>(EINVAL, kCall, "cqe is %d", cqe);
   const ibv_cq_init_attr_ex attr{.cqe = static_cast<uint32_t>(cqe),
@@ -117,6 +121,7 @@ ibv_cq* ibv_create_cq(ibv_context* verbs, int cqe, void* cq_context, ibv_comp_ch
 }
 
 int ibv_resize_cq(ibv_cq* verbs, int cqe) {
+  WEFT_FORWARD(verbs->context, ibv_resize_cq, verbs, cqe);
   constexpr const char* kCall = "ibv_resize_cq";
   if (cqe <= 0) return refuse(EINVAL, kCall, "cqe is %d", cqe);
   Cq& cq = of(verbs);
@@ -130,15 +135,17 @@ int ibv_resize_cq(ibv_cq* verbs, int cqe) {
 }
 
 int ibv_destroy_cq(ibv_cq* verbs) {
+  WEFT_FORWARD(verbs->context, ibv_destroy_cq, verbs);
+  constexpr const char* kCall = "ibv_destroy_cq";
+  if (const int error = check_exists(kCall, verbs, Kind::cq)) return error;
   Cq& cq = of(verbs);
-  if (const int users = cq.users)
-    return refuse(EBUSY, "ibv_destroy_cq", "%d queues complete in it", users);
+  if (const int users = cq.users) return refuse(EBUSY, kCall, "%d queues complete in it", users);
   Context& context = *cq.context;
   const uint32_t completions = remove_from_channel(cq);
   uint32_t async = 0;
   {
     const std::lock_guard guard(context.entry->lock);
-    context.entry->cqs.erase(cq.queue.number());
+    erase_own(context.entry->cqs, cq.queue.number(), &cq);
     drop_events_of(context, verbs);
     async = cq.async_events_reported;
   }
@@ -146,6 +153,7 @@ int ibv_destroy_cq(ibv_cq* verbs) {
   wait_for_acks(cq.cq, &ibv_cq_ex::async_events_completed, async);
   pthread_mutex_destroy(&verbs->mutex);
   pthread_cond_destroy(&verbs->cond);
+  forget(verbs);
   delete &cq;
   release(context);
   return 0;

@@ -5,6 +5,7 @@
 #include "lib/adapters/verbs/memory/access.hpp"
 #include "lib/adapters/verbs/queue/ah.hpp"
 #include "lib/adapters/verbs/queue/queue_pair.hpp"
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -40,6 +41,15 @@ int check(const ibv_qp_attr& attr, int mask) noexcept {
     return refuse(EOPNOTSUPP, kCall, "path_mig_state %d: there is no automatic path migration",
                   int{attr.path_mig_state});
   return 0;
+}
+
+// Transitions to RTS and SQD, and changes there, take PATH_MIG_STATE.
+int check_migration(const Qp& qp, const ibv_qp_attr& attr, int mask) noexcept {
+  if ((mask & IBV_QP_PATH_MIG_STATE) == 0) return 0;
+  const auto to =
+      (mask & IBV_QP_STATE) != 0 ? attr.qp_state : static_cast<ibv_qp_state>(qp.pair.state());
+  if (qp.init.qp_type != IBV_QPT_UD && (to == IBV_QPS_RTS || to == IBV_QPS_SQD)) return 0;
+  return refuse(EINVAL, kCall, "PATH_MIG_STATE is for transitions to RTS and SQD, and not for UD");
 }
 
 // An XRC queue pair has one half of RC's attributes; the kernel ignores the other half, and weft
@@ -105,9 +115,11 @@ void fill(const Qp& qp, const QueuePairAttributes& from, ibv_qp_attr& to) noexce
 using namespace weft::drop_in;
 
 int ibv_modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
+  WEFT_FORWARD(verbs->context, ibv_modify_qp, verbs, attr, mask);
   return without_exceptions(kCall, [&] {
     if (const int error = check(*attr, mask)) return error;
     Qp& qp = of(verbs);
+    if (const int error = check_migration(qp, *attr, mask)) return error;
     if ((mask & IBV_QP_AV) != 0)
       if (const int error = check_ah(kCall, *qp.context, attr->ah_attr)) return error;
     const auto modified = qp.pair.modify(attributes_of(*attr, mask, verbs->qp_type));
@@ -122,7 +134,8 @@ int ibv_modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
   });
 }
 
-int ibv_query_qp(ibv_qp* verbs, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
+int ibv_query_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init) {
+  WEFT_FORWARD(verbs->context, ibv_query_qp, verbs, attr, mask, init);
   return without_exceptions("ibv_query_qp", [&] {
     const Qp& qp = of(verbs);
     *attr = {};
@@ -133,7 +146,10 @@ int ibv_query_qp(ibv_qp* verbs, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) 
   });
 }
 
-int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) { return 0; }
+int ibv_query_qp_data_in_order(ibv_qp* verbs, ibv_wr_opcode opcode, uint32_t flags) {
+  WEFT_FORWARD(verbs->context, ibv_query_qp_data_in_order, verbs, opcode, flags);
+  return 0;
+}
 
 void weft_verbs_refresh_state(ibv_qp* qp) {
   qp->state = static_cast<ibv_qp_state>(of(qp).pair.state());

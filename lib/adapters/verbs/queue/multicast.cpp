@@ -2,6 +2,7 @@
 // Multicast groups of UD queue pairs.
 #include <cstring>
 
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -28,13 +29,15 @@ int change_group(const char* call, ibv_qp* qp, const ibv_gid* gid, Step step) no
 
 using namespace weft::drop_in;
 
-int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
+  WEFT_FORWARD(qp->context, ibv_attach_mcast, qp, gid, lid);
   return change_group("ibv_attach_mcast", qp, gid, [](const auto& pair, const auto& group) {
     return pair.attach_multicast(group);
   });
 }
 
-int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
+  WEFT_FORWARD(qp->context, ibv_detach_mcast, qp, gid, lid);
   return change_group("ibv_detach_mcast", qp, gid, [](const auto& pair, const auto& group) {
     return pair.detach_multicast(group);
   });

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "lib/adapters/verbs/batch.hpp"
 #include "lib/adapters/verbs/context.hpp"
 #include "lib/adapters/verbs/objects.hpp"
-#include "lib/adapters/verbs/queue/batch.hpp"
 
 namespace weft::drop_in {
 namespace {
@@ -27,18 +27,6 @@ void convert(const Cq& cq, const Completion& from, ibv_wc& to) noexcept {
   to.dlid_path_bits = 0;
 }
 
-size_t take_kept(Cq& cq, Completion* completions, Instant* times, size_t wanted) noexcept {
-  const std::lock_guard guard(cq.kept_lock);
-  const size_t count = std::min(wanted, cq.kept.size());
-  for (size_t i = 0; i < count; ++i) {
-    completions[i] = cq.kept.front().first;
-    if (times != nullptr) times[i] = cq.kept.front().second;
-    cq.kept.pop_front();
-  }
-  if (cq.kept.empty()) cq.has_kept = false;
-  return count;
-}
-
 int poll_cq(ibv_cq* verbs, int capacity, ibv_wc* to) noexcept {
   Cq& cq = of(verbs);
   Batch<Completion> completions;
@@ -55,29 +43,16 @@ int poll_cq(ibv_cq* verbs, int capacity, ibv_wc* to) noexcept {
 }  // namespace
 
 size_t take(Cq& cq, Completion* completions, Instant* times, size_t wanted) noexcept {
-  if (cq.has_kept.load(std::memory_order_relaxed)) [[unlikely]]
-    if (const size_t kept = take_kept(cq, completions, times, wanted)) return kept;
+  if (cq.kept.any()) [[unlikely]]
+    if (const size_t kept = cq.kept.take(completions, times, wanted)) return kept;
   if (times == nullptr) return cq.queue.poll({completions, wanted});
   return cq.queue.poll({completions, wanted}, {times, wanted});
 }
 
-void drop_completions_of(uint32_t qp_num, Cq& cq) {
-  const std::lock_guard guard(cq.kept_lock);
-  std::erase_if(cq.kept, [&](const auto& kept) { return kept.first.qp.value == qp_num; });
-  // At most those that the queue holds now: others may be added meanwhile.
-  std::array<Completion, kBatch> completions;
-  std::array<Instant, kBatch> times;
-  for (uint32_t left = cq.queue.capacity(); left != 0;) {
-    const size_t wanted = std::min<size_t>(kBatch, left);
-    const size_t count = cq.queue.poll({completions.data(), wanted}, {times.data(), wanted});
-    for (size_t i = 0; i < count; ++i)
-      if (completions[i].qp.value != qp_num) cq.kept.emplace_back(completions[i], times[i]);
-    if (count < wanted) break;
-    left -= static_cast<uint32_t>(count);
-  }
-  cq.has_kept = !cq.kept.empty();
-}
-
 void set_poll_operations(verbs_context& verbs) noexcept { verbs.context.ops.poll_cq = poll_cq; }
+
+bool has_own_operations(const ibv_context& context) noexcept {
+  return context.ops.poll_cq == poll_cq;
+}
 
 }  // namespace weft::drop_in

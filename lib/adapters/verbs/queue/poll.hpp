@@ -55,8 +55,5 @@ inline uint8_t sl_of(const Cq& cq) noexcept { return cq.context->sl_of_datagrams
 
 // Takes up to `wanted` completions; `times` may be null.
 size_t take(Cq& cq, Completion* completions, Instant* times, size_t wanted) noexcept;
-// Drops the completions of a queue pair that leaves its state for RESET or is destroyed: a program
-// does not expect them any more. Throws std::bad_alloc.
-void drop_completions_of(uint32_t qp_num, Cq& cq);
 
 }  // namespace weft::drop_in

@@ -10,10 +10,19 @@
 namespace weft::drop_in {
 namespace {
 
+// The program arms the queue, and then takes what is there: what arrives meanwhile has an event,
+// which must find it in the queue. (A poll makes progress, so completions arrive during the calls.)
+// So ENOENT once, and only who asks again gets later ones.
 int next_poll(ibv_cq_ex* verbs) noexcept {
   Cq& cq = of(verbs);
-  const size_t count = take(cq, &cq.current, cq.with_times ? &cq.current_time : nullptr, 1);
-  if (count == 0) return ENOENT;
+  if (cq.left_to_poll == 0) {
+    if (cq.polls_again) cq.left_to_poll = cq.kept.fetch(cq.queue);
+    cq.polls_again = cq.left_to_poll == 0 || cq.left_to_poll == kBatch;
+  }
+  if (cq.left_to_poll == 0) return ENOENT;
+  --cq.left_to_poll;
+  // None, if another thread has polled them by ibv_poll_cq.
+  if (cq.kept.take(&cq.current, &cq.current_time, 1) == 0) return ENOENT;
   verbs->status = status_of(cq.current);
   verbs->wr_id = cq.current.id;
   return 0;
@@ -22,10 +31,20 @@ int next_poll(ibv_cq_ex* verbs) noexcept {
 int start_poll(ibv_cq_ex* verbs, ibv_poll_cq_attr* attr) noexcept {
   if (attr->comp_mask != 0)
     return refuse(EINVAL, "ibv_start_poll", "comp_mask is 0x%x, and must be 0", attr->comp_mask);
-  return next_poll(verbs);
+  Cq& cq = of(verbs);
+  cq.extended_poll.lock();
+  cq.left_to_poll = cq.kept.fetch(cq.queue);
+  cq.polls_again = cq.left_to_poll == kBatch;
+  if (cq.left_to_poll == 0 && cq.kept.any()) {  // of the last time
+    cq.left_to_poll = cq.kept.size();
+    cq.polls_again = true;
+  }
+  const int error = next_poll(verbs);
+  if (error != 0) cq.extended_poll.unlock();
+  return error;
 }
 
-void end_poll(ibv_cq_ex*) noexcept {}
+void end_poll(ibv_cq_ex* verbs) noexcept { of(verbs).extended_poll.unlock(); }
 
 ibv_wc_opcode read_opcode(ibv_cq_ex* cq) noexcept { return opcode_of(of(cq).current); }
 uint32_t read_vendor_err(ibv_cq_ex* cq) noexcept { return of(cq).current.vendor_error; }

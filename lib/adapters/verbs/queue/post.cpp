@@ -5,15 +5,35 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/adapters/verbs/batch.hpp"
 #include "lib/adapters/verbs/context.hpp"
-#include "lib/adapters/verbs/queue/batch.hpp"
+#include "lib/adapters/verbs/memory/memory.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
 namespace {
 
+// The value is taken at once, as if it were inline. Where the entry does not name 8 bytes of the
+// program, a WRITE of it fails as this request would: with IBV_WC_LOC_PROT_ERR.
+bool set_atomic_write(const ibv_qp& qp, const ibv_send_wr& wr, SendRequest& to) noexcept {
+  if (wr.num_sge != 1 || wr.sg_list[0].length != sizeof to.swap || qp.pd == nullptr) return false;
+  to.remote_address = wr.wr.rdma.remote_addr;
+  to.rkey = RKey{wr.wr.rdma.rkey};
+  if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
+    std::memcpy(&to.swap, reinterpret_cast<const void*>(wr.sg_list[0].addr), sizeof to.swap);
+    to.flags = send_flags_of(wr.send_flags & ~unsigned{IBV_SEND_INLINE});
+  } else if (!copy_local(*qp.pd, wr.sg_list[0], &to.swap)) {
+    to.opcode = Opcode::write;
+    return true;
+  }
+  to.opcode = Opcode::atomic_write;
+  to.sges = {};
+  return true;
+}
+
 // Fills the fields that `wr.opcode` uses. False if the opcode or a pointer is invalid.
-bool set_operation(const ibv_send_wr& wr, SendRequest& to, WindowBind& bind) noexcept {
+bool set_operation(const ibv_qp& qp, const ibv_send_wr& wr, SendRequest& to,
+                   WindowBind& bind) noexcept {
   switch (wr.opcode) {
     case IBV_WR_SEND:
       return true;
@@ -45,15 +65,7 @@ bool set_operation(const ibv_send_wr& wr, SendRequest& to, WindowBind& bind) noe
       to.swap = wr.wr.atomic.swap;
       return true;
     case IBV_WR_ATOMIC_WRITE:
-      if (wr.num_sge != 1 || wr.sg_list[0].length != sizeof to.swap) return false;
-      to.opcode = Opcode::atomic_write;
-      to.flags = static_cast<SendFlags>(static_cast<uint32_t>(to.flags) &
-                                        ~static_cast<uint32_t>(SendFlags::inline_data));
-      to.remote_address = wr.wr.rdma.remote_addr;
-      to.rkey = RKey{wr.wr.rdma.rkey};
-      to.sges = {};
-      std::memcpy(&to.swap, reinterpret_cast<const void*>(wr.sg_list[0].addr), sizeof to.swap);
-      return true;
+      return set_atomic_write(qp, wr, to);
     case IBV_WR_LOCAL_INV:
       to.opcode = Opcode::local_invalidate;
       to.invalidate = RKey{wr.invalidate_rkey};
@@ -73,20 +85,20 @@ bool set_operation(const ibv_send_wr& wr, SendRequest& to, WindowBind& bind) noe
 }
 
 // Null, or what is wrong with the request.
-const char* convert(ibv_qp_type type, const ibv_send_wr& wr, SendRequest& to,
+const char* convert(const ibv_qp& qp, const ibv_send_wr& wr, SendRequest& to,
                     WindowBind& bind) noexcept {
   std::construct_at(&to, SendRequest{.id = wr.wr_id,
                                      .opcode = Opcode::send,
                                      .flags = send_flags_of(wr.send_flags),
                                      .sges = sges_of(wr.sg_list, wr.num_sge)});
-  if (!set_operation(wr, to, bind)) return "opcode, or what goes with it, is not known";
+  if (!set_operation(qp, wr, to, bind)) return "opcode, or what goes with it, is not known";
   if (wr.num_sge < 0) return "num_sge is negative";
-  if (type == IBV_QPT_UD) {
+  if (qp.qp_type == IBV_QPT_UD) {
     if (wr.wr.ud.ah == nullptr) return "ah is null";
     to.to = &of(wr.wr.ud.ah).handle;
     to.remote_qpn = QpNum{wr.wr.ud.remote_qpn};
     to.remote_qkey = wr.wr.ud.remote_qkey;
-  } else if (type == IBV_QPT_XRC_SEND) {
+  } else if (qp.qp_type == IBV_QPT_XRC_SEND) {
     to.remote_srq = wr.qp_type.xrc.remote_srqn;
   }
   return nullptr;
@@ -123,7 +135,7 @@ int post_send(ibv_qp* verbs, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
     size_t count = 0;
     bool binds_window = false;
     for (; wr != nullptr && count < kBatch && wrong == nullptr; wr = wr->next) {
-      wrong = convert(verbs->qp_type, *wr, requests[count].value, binds[count].value);
+      wrong = convert(*verbs, *wr, requests[count].value, binds[count].value);
       if (wrong != nullptr) break;
       binds_window = binds_window || wr->opcode == IBV_WR_BIND_MW;
       ++count;

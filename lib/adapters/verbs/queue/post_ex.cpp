@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "lib/adapters/verbs/queue/post.hpp"
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -317,8 +318,11 @@ int set_extended_post(Qp& qp, uint64_t send_ops) {
   to.wr_start = wr_start;
   to.wr_complete = wr_complete;
   to.wr_abort = wr_abort;
-  static_assert(offsetof(Qp, wr_flush) == offsetof(ibv_qp_ex, wr_atomic_write) + sizeof(void*));
-  qp.wr_flush = wr_flush;
+  // Newer headers have it in ibv_qp_ex; with older ones it is the next member of Qp.
+  constexpr size_t kAt = offsetof(ibv_qp_ex, wr_atomic_write) + sizeof(void*);
+  static_assert(kAt < sizeof(ibv_qp_ex) || kAt == offsetof(Qp, wr_flush));
+  auto* const function = wr_flush;
+  std::memcpy(reinterpret_cast<char*>(&qp) + kAt, &function, sizeof function);
   return 0;
 }
 
@@ -328,4 +332,7 @@ void free_extended_post(Qp& qp) noexcept { delete qp.pending; }
 
 using namespace weft::drop_in;
 
-ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return of(qp).pending == nullptr ? nullptr : &of(qp).qp; }
+ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
+  WEFT_FORWARD(qp->context, ibv_qp_to_qp_ex, qp);
+  return of(qp).pending == nullptr ? nullptr : &of(qp).qp;
+}

@@ -7,8 +7,10 @@
 
 #include "lib/adapters/verbs/context.hpp"
 #include "lib/adapters/verbs/device/events.hpp"
+#include "lib/adapters/verbs/live.hpp"
 #include "lib/adapters/verbs/queue/poll.hpp"
 #include "lib/adapters/verbs/queue/post_ex.hpp"
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -145,12 +147,13 @@ ibv_qp* create(ibv_context* verbs, ibv_qp_init_attr_ex& attr) {
     if (const int error = set_extended_post(*qp, attr.send_ops_flags))
       return refuse_null<ibv_qp>(error, kCall, "send_ops_flags 0x%llx for this type of queue pair",
                                  static_cast<unsigned long long>(attr.send_ops_flags));
+  Adoption adoption(context, qp.get(), Kind::qp);
   {
     const std::lock_guard guard(context.entry->lock);
     context.entry->qps[pair->number().value] = qp.get();
   }
+  adoption.keep();
   count_users(*qp, 1);
-  retain(context);
   return &qp.release()->qp.qp_base;
 }
 
@@ -166,9 +169,8 @@ ibv_qp* open_qp(ibv_context*, ibv_qp_open_attr*) noexcept {
 }  // namespace
 
 void drop_completions_of(const ibv_qp& qp) {
-  if (qp.send_cq != nullptr) drop_completions_of(qp.qp_num, of(qp.send_cq));
-  if (qp.recv_cq != nullptr && qp.recv_cq != qp.send_cq)
-    drop_completions_of(qp.qp_num, of(qp.recv_cq));
+  for (ibv_cq* cq : {qp.send_cq, qp.recv_cq == qp.send_cq ? nullptr : qp.recv_cq})
+    if (cq != nullptr) of(cq).kept.drop(qp.qp_num, of(cq).queue);
 }
 
 void set_qp_operations(verbs_context& verbs) noexcept {
@@ -181,6 +183,7 @@ void set_qp_operations(verbs_context& verbs) noexcept {
 using namespace weft::drop_in;
 
 ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  WEFT_FORWARD(pd->context, ibv_create_qp, pd, attr);
   ibv_qp_init_attr_ex all{.qp_context = attr->qp_context,
                           .send_cq = attr->send_cq,
                           .recv_cq = attr->recv_cq,
@@ -196,12 +199,15 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 }
 
 int ibv_destroy_qp(ibv_qp* verbs) {
+  WEFT_FORWARD(verbs->context, ibv_destroy_qp, verbs);
+  constexpr const char* kDestroy = "ibv_destroy_qp";
+  if (const int error = check_exists(kDestroy, verbs, Kind::qp)) return error;
   Qp& qp = of(verbs);
   Context& context = *qp.context;
   uint32_t reported = 0;
   {
     const std::lock_guard guard(context.entry->lock);
-    context.entry->qps.erase(verbs->qp_num);
+    erase_own(context.entry->qps, verbs->qp_num, &qp);
     drop_events_of(context, verbs);
     reported = qp.async_events_reported;
   }
@@ -209,7 +215,7 @@ int ibv_destroy_qp(ibv_qp* verbs) {
   // The queue pair must be gone first, or it would add completions.
   const ibv_qp gone = *verbs;
   qp.pair = {};
-  without_exceptions("ibv_destroy_qp", [&] {
+  without_exceptions(kDestroy, [&] {
     drop_completions_of(gone);
     return 0;
   });
@@ -217,6 +223,7 @@ int ibv_destroy_qp(ibv_qp* verbs) {
   free_extended_post(qp);
   pthread_mutex_destroy(&verbs->mutex);
   pthread_cond_destroy(&verbs->cond);
+  forget(verbs);
   delete &qp;
   release(context);
   return 0;

@@ -6,7 +6,8 @@
 
 namespace weft::drop_in {
 
-// Drops the completions of the queue pair from its completion queues. Throws std::bad_alloc.
+// Drops the completions of the queue pair from its completion queues: a program does not expect
+// them any more. Throws std::bad_alloc.
 void drop_completions_of(const ibv_qp& qp);
 
 }  // namespace weft::drop_in

@@ -5,6 +5,8 @@
 
 #include "lib/adapters/verbs/context.hpp"
 #include "lib/adapters/verbs/device/events.hpp"
+#include "lib/adapters/verbs/live.hpp"
+#include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -65,12 +67,13 @@ ibv_srq* create(ibv_context* verbs, ibv_srq_init_attr_ex& attr) {
                                           .cq = is_xrc ? &of(attr.cq) : nullptr});
   pthread_mutex_init(&srq->srq.mutex, nullptr);
   pthread_cond_init(&srq->srq.cond, nullptr);
+  Adoption adoption(context, srq.get(), Kind::srq);
   {
     const std::lock_guard guard(context.entry->lock);
     context.entry->srqs[queue->number()] = srq.get();
   }
   count_users(*srq, 1);
-  retain(context);
+  adoption.keep();
   return &srq.release()->srq;
 }
 
@@ -95,6 +98,7 @@ void set_srq_operations(verbs_context& verbs) noexcept {
 using namespace weft::drop_in;
 
 ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) {
+  WEFT_FORWARD(pd->context, ibv_create_srq, pd, attr);
   ibv_srq_init_attr_ex all{.srq_context = attr->srq_context,
                            .attr = attr->attr,
                            .comp_mask = IBV_SRQ_INIT_ATTR_PD,
@@ -105,6 +109,7 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) {
 }
 
 int ibv_modify_srq(ibv_srq* verbs, ibv_srq_attr* attr, int mask) {
+  WEFT_FORWARD(verbs->context, ibv_modify_srq, verbs, attr, mask);
   constexpr const char* kCall = "ibv_modify_srq";
   if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0)
     return refuse(EINVAL, kCall, "srq_attr_mask 0x%x has unknown bits",
@@ -124,6 +129,7 @@ int ibv_modify_srq(ibv_srq* verbs, ibv_srq_attr* attr, int mask) {
 }
 
 int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
+  WEFT_FORWARD(srq->context, ibv_query_srq, srq, attr);
   constexpr const char* kCall = "ibv_query_srq";
   return without_exceptions(kCall, [&] {
     const auto has = of(srq).queue.query();
@@ -134,14 +140,16 @@ int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
 }
 
 int ibv_destroy_srq(ibv_srq* verbs) {
+  WEFT_FORWARD(verbs->context, ibv_destroy_srq, verbs);
+  constexpr const char* kCall = "ibv_destroy_srq";
+  if (const int error = check_exists(kCall, verbs, Kind::srq)) return error;
   Srq& srq = of(verbs);
-  if (const int users = srq.users)
-    return refuse(EBUSY, "ibv_destroy_srq", "%d queue pairs use it", users);
+  if (const int users = srq.users) return refuse(EBUSY, kCall, "%d queue pairs use it", users);
   Context& context = *srq.context;
   uint32_t reported = 0;
   {
     const std::lock_guard guard(context.entry->lock);
-    context.entry->srqs.erase(srq.queue.number());
+    erase_own(context.entry->srqs, srq.queue.number(), &srq);
     drop_events_of(context, verbs);
     reported = srq.async_events_reported;
   }
@@ -149,6 +157,7 @@ int ibv_destroy_srq(ibv_srq* verbs) {
   count_users(srq, -1);
   pthread_mutex_destroy(&verbs->mutex);
   pthread_cond_destroy(&verbs->cond);
+  forget(verbs);
   delete &srq;
   release(context);
   return 0;

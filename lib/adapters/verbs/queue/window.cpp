@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Memory windows: allocation, and the binding of type 1 by ibv_bind_mw(). Type 2 is bound by a
 // request of the send queue (post.cpp).
+#include <memory>
+
 #include "lib/adapters/verbs/context.hpp"
+#include "lib/adapters/verbs/live.hpp"
 #include "lib/adapters/verbs/queue/post.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
@@ -16,21 +19,25 @@ ibv_mw* alloc_mw(ibv_pd* verbs, ibv_mw_type type) noexcept {
     auto window =
         of(verbs).domain.memory_window(type == IBV_MW_TYPE_1 ? WindowType::one : WindowType::two);
     if (!window) return refuse_null<ibv_mw>(kCall, window.error());
-    auto* mw = new Mw{.mw = {.context = verbs->context,
-                             .pd = verbs,
-                             .rkey = window->rkey().value,
-                             .handle = window->number(),
-                             .type = type},
-                      .window = *window};
+    auto mw = std::unique_ptr<Mw>(new Mw{.mw = {.context = verbs->context,
+                                                .pd = verbs,
+                                                .rkey = window->rkey().value,
+                                                .handle = window->number(),
+                                                .type = type},
+                                         .window = *window});
+    adopt(context_of(verbs->context), mw.get(), Kind::mw);
     ++of(verbs).users;
-    retain(context_of(verbs->context));
-    return &mw->mw;
+    ++of(verbs).windows;
+    return &mw.release()->mw;
   });
 }
 
 int dealloc_mw(ibv_mw* verbs) noexcept {
+  if (const int error = check_exists("ibv_dealloc_mw", verbs, Kind::mw)) return error;
   Context& context = context_of(verbs->context);
   --of(verbs->pd).users;
+  --of(verbs->pd).windows;
+  forget(verbs);
   delete &of(verbs);
   release(context);
   return 0;

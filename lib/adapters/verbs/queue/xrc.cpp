@@ -3,7 +3,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <memory>
+
 #include "lib/adapters/verbs/context.hpp"
+#include "lib/adapters/verbs/live.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
 namespace weft::drop_in {
@@ -25,17 +28,20 @@ ibv_xrcd* open_xrcd(ibv_context* verbs, ibv_xrcd_init_attr* attr) noexcept {
     Context& context = context_of(verbs);
     auto domain = context.device.xrc_domain();
     if (!domain) return refuse_null<ibv_xrcd>(kOpen, domain.error());
-    auto* xrcd = new Xrcd{.xrcd = {.context = verbs}, .domain = *domain};
-    retain(context);
-    return &xrcd->xrcd;
+    auto xrcd = std::unique_ptr<Xrcd>(new Xrcd{.xrcd = {.context = verbs}, .domain = *domain});
+    adopt(context, xrcd.get(), Kind::xrcd);
+    return &xrcd.release()->xrcd;
   });
 }
 
 int close_xrcd(ibv_xrcd* verbs) noexcept {
+  constexpr const char* kCall = "ibv_close_xrcd";
+  if (const int error = check_exists(kCall, verbs, Kind::xrcd)) return error;
   Xrcd& xrcd = of(verbs);
   if (const int users = xrcd.users)
-    return refuse(EBUSY, "ibv_close_xrcd", "%d objects of the domain exist", users);
+    return refuse(EBUSY, kCall, "%d objects of the domain exist", users);
   Context& context = context_of(verbs->context);
+  forget(verbs);
   delete &xrcd;
   release(context);
   return 0;

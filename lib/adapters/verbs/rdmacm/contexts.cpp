@@ -40,6 +40,7 @@ Contexts open_all() {
   ibv_device** const list = ibv_get_device_list(nullptr);
   if (list == nullptr) return opened;
   for (ibv_device** at = list; *at != nullptr; ++at) {
+    if (weft_verbs_device_spec(*at) == nullptr) continue;  // of the system's library
     ibv_context* const verbs = ibv_open_device(*at);
     if (verbs == nullptr) continue;  // ibv_open_device has said why
     auto context = std::make_unique<Context>(Context{
