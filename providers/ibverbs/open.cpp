@@ -71,6 +71,15 @@ Result<OpenOptions> read_options(const verbs::DeviceSpec& spec) {
   return wanted;
 }
 
+// Under weft-run the name of libibverbs means weft's own: its devices would be weft over weft.
+Result<const Library*> load_with_devices(const std::string& name) {
+  const Result<const Library*> library = load_library(name);
+  if (!library || !(*library)->is_drop_in || name != kLibraryName) return library;
+  return Error{Code::not_supported,
+               "libibverbs.so.1 of this process is weft's own, of weft-run: open the device that "
+               "it stands for, or name a library, ibverbs:NAME,library=FILE"};
+}
+
 // "ibverbs,gid=1" with the name of the device that was chosen.
 std::string filled_in(const verbs::DeviceSpec& spec, const std::string& device) {
   if (!spec.where.empty()) return spec.text;
@@ -126,7 +135,7 @@ bool opens_as_efa(const Library& library, ibv_device& device) {
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
   const Result<OpenOptions> wanted = read_options(spec);
   if (!wanted) return wanted.error();
-  const Result<const Library*> library = load_library(wanted->library);
+  const Result<const Library*> library = load_with_devices(wanted->library);
   if (!library) return library.error();
   const Result<EfaSelection> efa = load_for(*wanted);
   if (!efa) return efa.error();
@@ -149,7 +158,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
 
 void list(std::vector<DeviceListing>& out) {
   const auto none = [&out](const Error& why) { out.push_back({"ibverbs", false, why.message}); };
-  const Result<const Library*> library = load_library(kLibraryName);
+  const Result<const Library*> library = load_with_devices(kLibraryName);
   if (!library) return none(library.error());
   const Result<DeviceList> devices = DeviceList::read(**library);
   if (!devices) return none(devices.error());

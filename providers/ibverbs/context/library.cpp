@@ -41,6 +41,9 @@ Result<Library> load(const std::string& name) {
   file->find(library.reg_mr_iova2, "ibv_reg_mr_iova2");
   file->find(library.rereg_mr, "ibv_rereg_mr");
   file->find(library.query_srq, "ibv_query_srq");
+  void (*only_of_drop_in)() = nullptr;
+  file->find(only_of_drop_in, "weft_verbs_device_spec");
+  library.is_drop_in = only_of_drop_in != nullptr;
   prepare_for_fork(*file, library);
   return library;
 }

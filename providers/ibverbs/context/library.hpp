@@ -42,6 +42,8 @@ struct Library {
   // Older, and null in a library that stands in for one.
   int (*rereg_mr)(ibv_mr*, int flags, ibv_pd*, void* address, size_t length, int access) = nullptr;
   int (*query_srq)(ibv_srq*, ibv_srq_attr*) = nullptr;
+  // weft's own drop-in library, whose devices are weft's.
+  bool is_drop_in = false;
 };
 
 // Loaded once for each name and never unloaded. Errors: not_found (says what to install),
