@@ -35,6 +35,7 @@ class StartOfV10(ctypes.Structure):
 class Net:
     def __init__(self, library):
         loaded = ctypes.CDLL(str(library))
+        self.handle = loaded._handle
         self.table = Table.in_dll(loaded, "ncclNetPlugin_v8")
         self.v10 = StartOfV10.in_dll(loaded, "ncclNetPlugin_v10")
         self.log = []

@@ -18,7 +18,6 @@ import tempfile
 import time
 import unittest
 
-import nccl_abi
 import nccl_tools
 from nccl_abi import CUDA, INTERNAL, REMOTE, SUCCESS, USAGE, Net
 
@@ -295,11 +294,15 @@ class Errors(unittest.TestCase):
             self.assertEqual(result, SUCCESS)
             self.addCleanup(self.net.table.deregister, comm, memory)
             ends.append(memory)
-        self.assertEqual(self.net.irecv(receive, buffer, 50, ends[1])[0], SUCCESS)
+        result, posted = self.net.irecv(receive, buffer, 50, ends[1])
+        self.assertEqual(result, SUCCESS)
         result, _ = self.net.repeat(lambda: self.net.isend(send, buffer, 100, ends[0]),
                                     lambda said: said[0] or said[1])
         self.assertEqual(result, USAGE)
         self.says("a send of 100 bytes meets a receive of 50 bytes with tag 1")
+        result, *_ = self.net.repeat(lambda: self.net.test(posted), lambda said: said[0])
+        self.assertEqual(result, REMOTE)
+        self.says("process .*: its end has failed: a send of 100 bytes meets")
 
     def test_wrong_keys_delay_connections_and_fail_none(self):
         done = subprocess.run([sys.executable, __file__, "violate"], capture_output=True, text=True,

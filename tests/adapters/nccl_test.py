@@ -60,6 +60,15 @@ class Devices(unittest.TestCase):
 
 
 class Library(unittest.TestCase):
+    def test_protocols_that_need_an_order_are_excluded(self):
+        for protocols, warns in (("Simple", False), ("^LL,LL128", False), ("^ll128,LL", False),
+                                 ("LL,Simple", True), ("^LL128", True), ("ll128", True)):
+            with self.subTest(protocols=protocols):
+                report = check(WEFT, "--versions", 12, "--rules", "properties", "--log", "warn",
+                               WEFT_DEVICE=f"srd+{SHM}", NCCL_PROTO=protocols)
+                self.assertEqual((report.code, "use NCCL_PROTO=Simple" in report.error),
+                                 (0, warns), report)
+
     def test_it_exports_its_tables_and_nothing_else(self):
         for library in (WEFT, RCCL):
             said = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True,

@@ -113,6 +113,7 @@ Outcome Comm::fail(Outcome outcome, const std::string& text) {
   if (outcome_ == Outcome::success) {
     outcome_ = outcome;
     log_warning(peer_ + ": " + text);
+    if (gone_ms_ == 0) control_.send(emit_reject("its end has failed: " + text));
   }
   return outcome_;
 }

@@ -72,7 +72,7 @@ class Comm {
 
   Request* take_request();
   void release(Request& request);
-  // The first error counts: it is logged and returned from then on.
+  // The first error counts: it is logged, told to the peer, and returned from then on.
   Outcome fail(Outcome outcome, const std::string& text);
   // After post_send() or post_recv() has refused.
   Outcome fail_post(const PostStatus& status);

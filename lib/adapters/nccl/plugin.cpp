@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The plug-in itself: NCCL's functions on weft's devices, and the tables that are exported.
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <string_view>
 
 #include "lib/adapters/nccl/bootstrap.hpp"
 #include "lib/adapters/nccl/log.hpp"
@@ -39,6 +41,21 @@ class Begun {
   std::map<uint64_t, std::unique_ptr<Connecting>> all_;
 };
 
+// Whether NCCL_PROTO, a list with a comma between two or behind ^ of what is excluded, allows the
+// protocol.
+bool allows(std::string_view list, std::string_view protocol) {
+  const bool excludes = list.starts_with('^');
+  if (excludes) list.remove_prefix(1);
+  const auto same = [](char a, char b) { return std::toupper(static_cast<unsigned char>(a)) == b; };
+  bool named = false;
+  while (!list.empty()) {
+    const std::string_view each = list.substr(0, list.find(','));
+    named = named || std::equal(each.begin(), each.end(), protocol.begin(), protocol.end(), same);
+    list.remove_prefix(std::min(list.size(), each.size() + 1));
+  }
+  return named != excludes;
+}
+
 // NCCL's protocols LL and LL128 have a GPU poll on the payload itself while it arrives, and need
 // stores of 8 and 128 bytes in order. weft copies with the C library's memcpy(), which promises no
 // order.
@@ -47,13 +64,12 @@ void exclude_low_latency_protocols() {
   if (protocols == nullptr) {
     (void)::setenv("NCCL_PROTO", "Simple", 0);
     log_info(
-        "NCCL_PROTO=Simple is set: received bytes become visible in any order, so the "
-        "protocols LL and LL128 are not used");
-  } else if (std::string_view(protocols).find("LL") != std::string_view::npos &&
-             protocols[0] != '^') {
+        "NCCL_PROTO=Simple is set: received bytes become visible in any order, so the protocols LL "
+        "and LL128 are not used");
+  } else if (allows(protocols, "LL") || allows(protocols, "LL128")) {
     log_warning(std::string("NCCL_PROTO=") + protocols +
-                " is set: received bytes become visible in any order, LL and LL128 may read wrong "
-                "data; use NCCL_PROTO=Simple");
+                " allows LL or LL128, which may read wrong data: received bytes become visible in "
+                "any order; use NCCL_PROTO=Simple");
   }
 }
 

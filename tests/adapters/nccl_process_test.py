@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The plug-in of NCCL in a process that forks, and in one that unloads it, as NCCL does with the
+last communicator."""
+import _ctypes
+import ctypes
+import os
+import subprocess
+import sys
+import unittest
+
+import nccl_tools
+from nccl_abi import SUCCESS, Net
+
+DEVICES = ("srd+udp:lo", "roce+udp:lo", f"srd+shm:process-{os.getpid()}")
+
+
+def transfer(net, text):
+    """A message over a connection of the process with itself."""
+    send, receive = net.pair()
+    out, into = ctypes.create_string_buffer(text), ctypes.create_string_buffer(len(text) + 1)
+    _, from_ = net.register(send, out)
+    _, to = net.register(receive, into)
+    _, receiving = net.repeat(lambda: net.irecv(receive, into, len(into), to), lambda said: said[1])
+    _, sending = net.repeat(lambda: net.isend(send, out, len(out), from_), lambda said: said[1])
+    for request in (sending, receiving):
+        assert net.repeat(lambda: net.test(request), lambda said: said[0] or said[1])[:2] == \
+            (SUCCESS, 1), net.log
+    assert into.value == text
+    net.table.deregister(send, from_)
+    net.table.deregister(receive, to)
+    net.table.close_send(send)
+    net.table.close_receive(receive)
+
+
+def fork():
+    """The child has devices of its own, and the parent's go on."""
+    net = Net(nccl_tools.WEFT)
+    assert net.init() == SUCCESS, net.log
+    transfer(net, b"before")
+    child = os.fork()
+    if child == 0:
+        assert net.init() == SUCCESS, net.log
+        transfer(net, b"in the child")
+        sys.exit(0)
+    transfer(net, b"in the parent")
+    assert os.waitpid(child, 0)[1] == 0
+    transfer(net, b"after the child")
+    print("done")
+
+
+def is_loaded():
+    with open("/proc/self/maps", encoding="ascii") as maps:
+        return "libnccl-net-weft.so" in maps.read()
+
+
+def reload():
+    """Threads of the plug-in end when it is unloaded."""
+    for _ in range(3):
+        net = Net(nccl_tools.WEFT)
+        assert net.init() == SUCCESS, net.log
+        transfer(net, b"loaded")
+        assert is_loaded()
+        handle = net.handle
+        net.table = net.v10 = net.logger = None
+        _ctypes.dlclose(handle)
+        assert not is_loaded()
+        assert len(os.listdir("/proc/self/task")) == 1, os.listdir("/proc/self/task")
+    print("done")
+
+
+class Processes(unittest.TestCase):
+    def runs(self, role):
+        for device in DEVICES:
+            with self.subTest(device=device):
+                done = subprocess.run([sys.executable, __file__, role], capture_output=True,
+                                      text=True, timeout=60,
+                                      env={**os.environ, "WEFT_DEVICE": device})
+                self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done)
+
+    def test_fork(self):
+        self.runs("fork")
+
+    def test_it_is_unloaded(self):
+        self.runs("reload")
+
+
+if __name__ == "__main__":
+    ROLES = {"fork": fork, "reload": reload}
+    if len(sys.argv) > 1 and sys.argv[1] in ROLES:
+        ROLES[sys.argv[1]]()
+    elif nccl_tools.sanitized():
+        nccl_tools.suite.skip("Python cannot load a library with a sanitizer")
+    else:
+        nccl_tools.suite.run()
