@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """WEFT_VERBS_REAL=1 where the kernel has a device: one process lists weft0 and rxe0, and transfers
 on both in turns. The system's libibverbs and its driver of rxe are in a link namespace of their
-own."""
+own. weft0 is shared memory: the kernel's rxe has the UDP port of RoCE v2."""
 import ibverbs_test
 import machine
 import suite
 
-RUN = f"WEFT_VERBS_REAL=1 timeout 60 {ibverbs_test.BIN}/weft-run -d roce+udp:lo"
+RUN = f"WEFT_VERBS_REAL=1 timeout 60 {ibverbs_test.BIN}/weft-run -d roce+shm:beside"
 
 
 class BesideRxe(ibverbs_test.InGuest):

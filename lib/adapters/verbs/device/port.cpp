@@ -232,6 +232,8 @@ extern "C" {
 // As in IBVERBS_PRIVATE_34: sysfs's numbers, 0 for IB or RoCE v1 and 1 for RoCE v2.
 int ibv_query_gid_type(ibv_context* verbs, uint8_t port, unsigned index, int* type) {
   constexpr const char* kCall = "ibv_query_gid_type";
+  if (real_library() != nullptr && real_library()->ibv_query_gid_type != nullptr)
+    WEFT_FORWARD(verbs, ibv_query_gid_type, verbs, port, index, type);
   if (check_port(kCall, port) != 0) return -1;
   if (!has_gid(context_of(verbs), index)) {
     refuse(EINVAL, kCall, "entry %u is unused", index);

@@ -40,7 +40,9 @@ struct RealLibrary {
 #define WEFT_REAL_FUNCTION(name) decltype(&::name) name = nullptr;
   WEFT_REAL_FUNCTIONS(WEFT_REAL_FUNCTION)
 #undef WEFT_REAL_FUNCTION
-  // Newer ones, null where it has none: rdma-core 59 and later.
+  // Null where it has none: one of drivers, and newer ones of rdma-core 59 and later.
+  int (*ibv_query_gid_type)(ibv_context* context, uint8_t port, unsigned index,
+                            int* type) = nullptr;
   ibv_mr* (*ibv_reg_mr_ex)(ibv_pd* pd, void* attr) = nullptr;
   int (*ibv_query_port_speed)(ibv_context* context, uint32_t port, uint64_t* speed) = nullptr;
   int* (*errno_location)() = nullptr;  // of the C library of its namespace
