@@ -48,6 +48,12 @@ class Devices(unittest.TestCase):
         self.passes("srd+udp:lo", "--versions", 11, "-r", 4, *SHORT, "--rules",
                     "sizes,groups,connections,close,all-reduce,all-to-all,death")
 
+    def test_rails_are_one_device_with_the_speed_of_all(self):
+        at = f"127.77.{os.getpid() % 250}"
+        report = self.passes(f"srd+udp:{at}.1,rails={at}.2+{at}.3", *SHORT, "--versions", 12,
+                             "--rules", "properties,sizes,groups")
+        self.assertEqual(report.all["versions"][0]["devices"], f"srd+udp:{at}.1 (300000 Mb/s)")
+
     def test_the_library_of_rccl(self):
         self.passes("srd+udp:lo", *SHORT, "--versions", 11, "--rules", "sizes,groups",
                     library=RCCL)

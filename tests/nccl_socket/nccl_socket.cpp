@@ -197,3 +197,4 @@ struct Plugin {
 }  // namespace weft::nccl_socket
 
 WEFT_NCCL_TABLES(weft::nccl_socket::Plugin)
+WEFT_NCCL_TABLES_OF_NEURON(weft::nccl_socket::Plugin)

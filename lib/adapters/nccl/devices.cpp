@@ -96,6 +96,8 @@ void log_device(size_t index, const NetDevice& device) {
   const size_t cc = a.spec.find(",cc=");
   if (cc != std::string::npos)
     text += a.spec.substr(cc + 4, a.spec.find(',', cc + 1) - cc - 4);
+  else if (a.provider == "ibverbs")
+    text += "of the device";
   else
     text += a.qp_type == QpType::srd && a.port != "shm" ? "nscc" : "none";
   log_info(text + ", " + std::to_string(device.speed_mbps) + " Mb/s, " +

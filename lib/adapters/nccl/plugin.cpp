@@ -219,10 +219,5 @@ struct Plugin {
 WEFT_NCCL_TABLES(weft::nccl::Plugin)
 
 #ifdef WEFT_NCCL_OLD_TABLES
-extern "C" {
-WEFT_NCCL_EXPORT weft::nccl::TableV4 ncclNetPlugin_v4;
-WEFT_NCCL_EXPORT weft::nccl::TableV5 ncclNetPlugin_v5;
-const weft::nccl::TableV4 ncclNetPlugin_v4 = weft::nccl::Tables<weft::nccl::Plugin>::v4();
-const weft::nccl::TableV5 ncclNetPlugin_v5 = weft::nccl::Tables<weft::nccl::Plugin>::v5();
-}
+WEFT_NCCL_TABLES_OF_NEURON(weft::nccl::Plugin)
 #endif

@@ -182,4 +182,13 @@ struct Tables {
   const weft::nccl::TableV12 ncclNetPlugin_v12 = weft::nccl::Tables<Net>::v12(); \
   }
 
+// Exports v4 and v5.
+#define WEFT_NCCL_TABLES_OF_NEURON(Net)                                       \
+  extern "C" {                                                                \
+  WEFT_NCCL_EXPORT weft::nccl::TableV4 ncclNetPlugin_v4;                      \
+  WEFT_NCCL_EXPORT weft::nccl::TableV5 ncclNetPlugin_v5;                      \
+  const weft::nccl::TableV4 ncclNetPlugin_v4 = weft::nccl::Tables<Net>::v4(); \
+  const weft::nccl::TableV5 ncclNetPlugin_v5 = weft::nccl::Tables<Net>::v5(); \
+  }
+
 }  // namespace weft::nccl
