@@ -6,6 +6,8 @@
 
 namespace weft::base {
 
+std::atomic<uint32_t> ForkMark::forks_{0};
+
 ForkMark::ForkMark() noexcept {
   static const int registered = pthread_atfork(nullptr, nullptr, [] { forks_.fetch_add(1); });
   (void)registered;

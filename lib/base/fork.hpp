@@ -16,7 +16,8 @@ class ForkMark {
   bool passed() const noexcept { return forks_.load(std::memory_order_relaxed) != born_; }
 
  private:
-  static inline std::atomic<uint32_t> forks_{0};  // incremented in each child
+  // Incremented in each child. Not inline: modules share it with libweft.so.
+  static std::atomic<uint32_t> forks_;
   uint32_t born_;
 };
 

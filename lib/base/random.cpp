@@ -88,8 +88,8 @@ uint64_t Random::below(uint64_t bound) noexcept {
 }
 
 namespace {
-thread_local bool from_seed = false;
-thread_local uint64_t next_seed = 0;
+constinit thread_local bool from_seed __attribute__((tls_model("initial-exec"))) = false;
+constinit thread_local uint64_t next_seed __attribute__((tls_model("initial-exec"))) = 0;
 }  // namespace
 
 void draw_secure_numbers_from(uint64_t seed) noexcept {
