@@ -4,6 +4,9 @@
 # that the linker neither drops a file of a static library nor accepts one that registers nothing. A
 # program with a list of its own, linked before the room, has extensions of its own.
 #
+# An extension whose port.cmake or provider.cmake names a package (PORT_MODULE, PROVIDER_MODULE) is
+# a module of libweft.so (cmake/product.cmake). A program that links rooms has it linked in.
+#
 # weft_registry(TARGET HEADER header NAMESPACE namespace TYPE pointer to such a function
 #               PREFIX prefix FUNCTION the function that returns the list NAMES name...)
 function(weft_registry TARGET)
@@ -53,3 +56,21 @@ function(marked_words SOURCE MARK RESULT)
   endif()
   set(${RESULT} ${WORDS} PARENT_SCOPE)
 endfunction()
+
+# weft_declare_module(KIND NAME PACKAGE MISSING LIBRARIES): the extension NAME is the module
+# KIND_NAME.so of libweft.so, in a Debian package of that name. MISSING: why it is not built, or "".
+function(weft_declare_module KIND NAME PACKAGE MISSING LIBRARIES)
+  set(MODULE ${KIND}_${NAME})
+  set_property(GLOBAL APPEND PROPERTY WEFT_MODULES ${MODULE})
+  set_property(GLOBAL APPEND PROPERTY WEFT_MODULE_LIBRARIES ${LIBRARIES})
+  foreach(KEY KIND NAME PACKAGE MISSING LIBRARIES)
+    set_property(GLOBAL PROPERTY WEFT_${MODULE}_${KEY} "${${KEY}}")
+  endforeach()
+endfunction()
+
+# Sets KIND, NAME, PACKAGE, MISSING and LIBRARIES as declared.
+macro(weft_module_declaration MODULE)
+  foreach(KEY KIND NAME PACKAGE MISSING LIBRARIES)
+    get_property(${KEY} GLOBAL PROPERTY WEFT_${MODULE}_${KEY})
+  endforeach()
+endmacro()

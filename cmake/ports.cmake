@@ -5,10 +5,11 @@
 #   PORT_LIBRARIES  libraries to link, by name
 #   PORT_INCLUDES   folders of their headers
 #   PORT_OPTIONS    compiler flags that their headers need
+#   PORT_MODULE     the Debian package that brings it: it is a module of libweft.so (manifest.cmake)
 #   PORT_MISSING    "LIBRARY: apt-get install PACKAGE" if one is missing: the port is not built then
 function(weft_port NAME)
   set(FOLDER providers/port/${NAME})
-  foreach(KEY ROOMS LIBRARIES INCLUDES OPTIONS MISSING)
+  foreach(KEY ROOMS LIBRARIES INCLUDES OPTIONS MODULE MISSING)
     set(PORT_${KEY})
   endforeach()
   include(${PROJECT_SOURCE_DIR}/${FOLDER}/port.cmake OPTIONAL)
@@ -24,6 +25,10 @@ function(weft_port NAME)
     target_include_directories(${TARGET} SYSTEM PRIVATE ${PORT_INCLUDES})
     target_compile_options(${TARGET} PRIVATE ${PORT_OPTIONS})
     target_link_libraries(${TARGET} PUBLIC ${PORT_LIBRARIES})
+  endif()
+  if(PORT_MODULE)
+    weft_declare_module(port ${NAME} ${PORT_MODULE} "${PORT_MISSING}" "${PORT_LIBRARIES}")
+  else()
     set_property(GLOBAL APPEND PROPERTY WEFT_LIBRARIES ${PORT_LIBRARIES})
   endif()
   set_target_properties(${TARGET} PROPERTIES WEFT_MISSING "${PORT_MISSING}"

@@ -6,6 +6,8 @@
 #   PROVIDER_INCLUDES     folders of their headers
 #   PROVIDER_DEFINITIONS  macros of its sources, NAME=VALUE
 #   PROVIDER_LEAVE_OUT    sources that are not compiled on this machine
+#   PROVIDER_MODULE       the Debian package that brings it: it is a module of libweft.so
+#                         (manifest.cmake)
 #   PROVIDER_MISSING      "LIBRARY: apt-get install PACKAGE" if a library is missing: the provider
 #                         is not built
 # The public handles look providers up in the registry, and providers implement lib/verbs: a cycle
@@ -18,11 +20,17 @@ set_target_properties(weft_providers PROPERTIES LINK_INTERFACE_MULTIPLICITY 3)
 weft_folders_with(provider.cpp providers PROVIDERS)
 set(BUILT_PROVIDERS)
 foreach(PROVIDER ${PROVIDERS})
-  foreach(KEY ROOMS LIBRARIES INCLUDES DEFINITIONS LEAVE_OUT MISSING)
+  foreach(KEY ROOMS LIBRARIES INCLUDES DEFINITIONS LEAVE_OUT MODULE MISSING)
     set(PROVIDER_${KEY})
   endforeach()
   set(FOLDER ${PROJECT_SOURCE_DIR}/providers/${PROVIDER})
   include(${FOLDER}/provider.cmake OPTIONAL)
+  if(PROVIDER_MODULE)
+    weft_declare_module(provider ${PROVIDER} ${PROVIDER_MODULE} "${PROVIDER_MISSING}"
+                        "${PROVIDER_LIBRARIES}")
+  else()
+    set_property(GLOBAL APPEND PROPERTY WEFT_LIBRARIES ${PROVIDER_LIBRARIES})
+  endif()
   if(PROVIDER_MISSING)
     message(NOTICE "weft: no ${PROVIDER_MISSING}: the provider ${PROVIDER} is not built")
     continue()
@@ -38,7 +46,6 @@ foreach(PROVIDER ${PROVIDERS})
     set_source_files_properties(${SOURCES} PROPERTIES HEADER_FILE_ONLY TRUE)
   endif()
   target_link_libraries(weft_providers PUBLIC ${TARGET})
-  set_property(GLOBAL APPEND PROPERTY WEFT_LIBRARIES ${PROVIDER_LIBRARIES})
   list(APPEND BUILT_PROVIDERS ${PROVIDER})
 endforeach()
 weft_registry(weft_providers HEADER lib/verbs/provider_manifest.hpp NAMESPACE weft::verbs

@@ -22,6 +22,10 @@ function(weft_room NAME FOLDER)
 endfunction()
 
 weft_room(base lib/base)
+set_source_files_properties(lib/base/module/module.cpp PROPERTIES COMPILE_DEFINITIONS
+                            WEFT_VERSION="${PROJECT_VERSION}")
+target_link_libraries(weft_base PUBLIC ${CMAKE_DL_LIBS})
+set_property(GLOBAL APPEND PROPERTY WEFT_LIBRARIES ${CMAKE_DL_LIBS})
 weft_room(wire lib/wire base)
 weft_room(memory lib/memory base)
 weft_room(congestion lib/congestion base)

@@ -8,7 +8,8 @@
 //
 // inside namespace weft::port. CMake lists the folders that have a port.cpp (cmake/ports.cmake), so
 // that no table names them. Where a library of the port is missing, only port.cpp is compiled, and
-// `open` says which package to install: port.cpp includes no header of that library.
+// `open` says which package to install. So too in libweft.so if the port is a module of it, which
+// is loaded in place of what port.cpp says. Hence port.cpp includes no header of that library.
 #pragma once
 
 #include <memory>
@@ -49,6 +50,9 @@ struct PortKind {
   PortTests tests;
   // "libdpdk: apt-get install libdpdk-dev" where the port was built without its library.
   std::string_view missing;
+  // The functions are in the module port_NAME.so (lib/base/module/module.hpp), of this Debian
+  // package. Empty: they are here.
+  std::string_view package;
 };
 
 inline Error not_built(std::string_view port, std::string_view missing) {
@@ -70,10 +74,30 @@ consteval PortKind register_kind(PortKind kind, std::string_view name,
   return kind;
 }
 
+// The same for a port of a module, whose functions are not linked in.
+consteval PortKind kind_of_module(PortKind kind, std::string_view name, std::string_view package,
+                                  std::string_view missing) {
+  kind.name = name;
+  kind.package = package;
+  kind.missing = missing;
+  kind.open = nullptr;
+  kind.probe = nullptr;
+  return kind;
+}
+
 }  // namespace weft::transport
 
-// WEFT_PORT_MISSING: set by CMake where only port.cpp of the folder is compiled.
-#ifdef WEFT_PORT_MISSING
+// Set by CMake where only port.cpp of the folder is compiled: WEFT_PORT_PACKAGE if the port is a
+// module, WEFT_PORT_MISSING if it was not built.
+#if defined(WEFT_PORT_PACKAGE)
+#define WEFT_PORT(FOLDER, KIND)                                                         \
+  const transport::PortKind& port_in_##FOLDER() {                                       \
+    static constexpr transport::PortKind kRegistered =                                  \
+        transport::kind_of_module(KIND, #FOLDER, WEFT_PORT_PACKAGE, WEFT_PORT_MISSING); \
+    return kRegistered;                                                                 \
+  }                                                                                     \
+  static_assert(true, "takes the semicolon")
+#elif defined(WEFT_PORT_MISSING)
 #define WEFT_PORT(FOLDER, KIND)                                                          \
   const transport::PortKind& port_in_##FOLDER() {                                        \
     static constexpr transport::PortKind kRegistered = transport::register_kind(         \

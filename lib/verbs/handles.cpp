@@ -20,25 +20,18 @@ Result<Device> Device::open(std::string_view text) {
     if (text.empty()) text = fallback != nullptr && *fallback != 0 ? fallback : "roce+udp:lo";
     const Result<verbs::DeviceSpec> spec = verbs::parse_device_spec(text);
     if (!spec) return spec.error();
-    std::string known;
-    for (const verbs::Provider& provider : verbs::providers()) {
-      if (provider.name != spec->provider) {
-        known += (known.empty() ? "" : ", ") + std::string(provider.name);
-        continue;
-      }
-      Result<std::shared_ptr<verbs::Context>> context = provider.open(*spec);
-      if (!context) return context.error();
-      return Device(verbs::make_inspectable(std::move(*context)));
-    }
-    return Error{Code::not_found,
-                 "no provider \"" + spec->provider + "\"; this build has " + known};
+    const Result<verbs::Provider> provider = verbs::load_provider(spec->provider);
+    if (!provider) return provider.error();
+    Result<std::shared_ptr<verbs::Context>> context = provider->open(*spec);
+    if (!context) return context.error();
+    return Device(verbs::make_inspectable(std::move(*context)));
   });
 }
 
 std::vector<DeviceListing> list_devices() {
   return guarded([&] {
     std::vector<DeviceListing> listing;
-    for (const verbs::Provider& provider : verbs::providers()) provider.list(listing);
+    verbs::list_providers(listing, LoadModules::no);
     return listing;
   });
 }

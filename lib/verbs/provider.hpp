@@ -18,6 +18,14 @@
 #include "weft/mr.hpp"
 #include "weft/qp.hpp"
 
+namespace weft {
+
+// Whether the modules of this machine are loaded for a list: ports and providers that are shared
+// objects beside libweft.so (lib/base/module/module.hpp).
+enum class LoadModules : bool { no, yes };
+
+}  // namespace weft
+
 namespace weft::verbs {
 
 class Domain;
@@ -186,11 +194,25 @@ struct Provider {
   std::string_view name;  // of its folder; what a device string begins with
   Result<std::shared_ptr<Context>> (*open)(const DeviceSpec& spec) = nullptr;
   // Appends a row for each device that it can open on this machine.
-  void (*list)(std::vector<DeviceListing>& out) = nullptr;
+  void (*list)(std::vector<DeviceListing>& out, LoadModules modules) = nullptr;
   uint32_t order = 1000;  // position in lists; providers of equal order by name
+  // The functions are in the module provider_NAME.so (lib/base/module/module.hpp), of this Debian
+  // package. Empty: they are here.
+  std::string_view package = {};
+  // "libibverbs: apt-get install libibverbs-dev" where the module was not built.
+  std::string_view missing = {};
 };
 
-// All providers of this build, by order.
+// All providers of this build, by order, those in modules among them.
 std::span<const Provider> providers();
+
+// The provider `name`; if it is a module, that is loaded. Errors: not_found, and those of
+// base::load_module().
+Result<Provider> load_provider(std::string_view name);
+
+// The rows of list_devices(). A module that is not loaded has one row, not usable, with its file or
+// the package that brings it as reason; LoadModules::yes loads it (DPDK takes milliseconds), and
+// then lists what it can open.
+void list_providers(std::vector<DeviceListing>& out, LoadModules modules);
 
 }  // namespace weft::verbs

@@ -156,7 +156,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
                   std::move(port->attributes), wanted->cm_library, *srd));
 }
 
-void list(std::vector<DeviceListing>& out) {
+void list(std::vector<DeviceListing>& out, LoadModules) {
   const auto none = [&out](const Error& why) { out.push_back({"ibverbs", false, why.message}); };
   const Result<const Library*> library = load_with_devices(kLibraryName);
   if (!library) return none(library.error());

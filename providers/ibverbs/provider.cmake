@@ -2,6 +2,7 @@
 # Headers of libibverbs, librdmacm and libefa only: the provider loads the libraries when a device
 # is opened. Of libibverbs-dev older than rdma-core 43, efadv.h lacks efadv_create_cq.
 set(PROVIDER_ROOMS transport)
+set(PROVIDER_MODULE libweft-ibverbs)
 find_path(IBVERBS_INCLUDE infiniband/verbs.h)
 find_path(RDMACM_INCLUDE rdma/rdma_cma.h)
 find_path(EFA_INCLUDE infiniband/efadv.h)

@@ -5,11 +5,13 @@
 
 namespace weft::verbs {
 
-constexpr Provider kProvider = {
-    .open = &ibverbs::open,
-    .list = &ibverbs::list,
-    .order = 30,
-};
-WEFT_PROVIDER(ibverbs, kProvider);
+static consteval Provider describe() {
+  return {
+      .open = &ibverbs::open,
+      .list = &ibverbs::list,
+      .order = 30,
+  };
+}
+WEFT_PROVIDER(ibverbs, describe());
 
 }  // namespace weft::verbs

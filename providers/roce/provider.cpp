@@ -5,11 +5,13 @@
 
 namespace weft::verbs {
 
-constexpr Provider kProvider = {
-    .open = &roce_provider::open,
-    .list = &roce_provider::list,
-    .order = 10,
-};
-WEFT_PROVIDER(roce, kProvider);
+static consteval Provider describe() {
+  return {
+      .open = &roce_provider::open,
+      .list = &roce_provider::list,
+      .order = 10,
+  };
+}
+WEFT_PROVIDER(roce, describe());
 
 }  // namespace weft::verbs

@@ -66,6 +66,6 @@ class RoceContext final
 };
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec);
-void list(std::vector<DeviceListing>& out);
+void list(std::vector<DeviceListing>& out, LoadModules modules);
 
 }  // namespace weft::roce_provider

@@ -160,6 +160,39 @@ Result<void> probe_port(const PortKind& kind, const transport::PortOptions& opti
   return {};
 }
 
+// `kind`: null if its module is not loaded; `usable` says why then.
+DeviceListing row_of(const std::string& provider, std::string_view name, const PortKind* kind,
+                     const Result<void>& usable) {
+  DeviceListing entry;
+  entry.spec = provider + "+" + std::string(name);
+  if (kind != nullptr) entry.spec += ":" + std::string(kind->default_device);
+  entry.usable = usable.ok();
+  if (!usable) entry.reason = usable.error().message;
+  entry.disturbs = kind != nullptr && kind->probe != nullptr;
+  return entry;
+}
+
+void list_port(const std::string& provider, std::string_view name, uint16_t udp_port,
+               std::vector<DeviceListing>& out, LoadModules modules) {
+  const PortKind* const known = find_port(name);
+  const bool here = known != nullptr && known->open != nullptr;
+  const base::ModuleName module = port_module(name);
+  if (!here && modules == LoadModules::no && base::loaded_module(module) == nullptr) {
+    const Error error{Code::not_supported, base::unloaded_reason(module)};
+    out.push_back(row_of(provider, name, known, error));
+    return;
+  }
+  const Result<const PortKind*> kind = load_port(name);
+  if (!kind) {
+    out.push_back(row_of(provider, name, known, kind.error()));
+    return;
+  }
+  transport::PortOptions options;
+  options.where = (*kind)->default_device;
+  options.udp_port = udp_port;
+  out.push_back(row_of(provider, name, *kind, probe_port(**kind, options)));
+}
+
 }  // namespace
 
 OwnKey flag_key(std::string_view name, bool& target) {
@@ -200,10 +233,9 @@ Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<Ow
                              uint16_t udp_port, const bool& telemetry,
                              const std::vector<std::string>& rails, const uint32_t& engines) {
   const std::string name = spec.port.empty() ? "udp" : spec.port;
-  const PortKind* const kind = find_port(name);
-  if (kind == nullptr)
-    return Error{Code::not_found, "provider " + spec.provider + " has no port \"" + name +
-                                      "\"; it has " + port_names()};
+  const Result<const PortKind*> found = load_port(name);
+  if (!found) return Error{found.error().code, spec.provider + ": " + found.error().message};
+  const PortKind* const kind = *found;
   Options options = spec.options;
   if (const Result<void> taken = take_provider_keys(options, own); !taken) return taken.error();
   transport::PortOptions port_options;
@@ -253,19 +285,11 @@ DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opene
   return a;
 }
 
-void list_ports(const std::string& provider, uint16_t udp_port, std::vector<DeviceListing>& out) {
-  for (const PortKind* kind : ports()) {
-    transport::PortOptions options;
-    options.where = kind->default_device;
-    options.udp_port = udp_port;
-    DeviceListing entry;
-    entry.spec = provider + "+" + std::string(kind->name) + ":" + std::string(kind->default_device);
-    const Result<void> usable = probe_port(*kind, options);
-    entry.usable = usable.ok();
-    if (!usable) entry.reason = usable.error().message;
-    entry.disturbs = kind->probe != nullptr;
-    out.push_back(std::move(entry));
-  }
+void list_ports(const std::string& provider, uint16_t udp_port, std::vector<DeviceListing>& out,
+                LoadModules modules) {
+  for (const PortKind* kind : ports()) list_port(provider, kind->name, udp_port, out, modules);
+  for (const std::string& name : base::module_names("port"))
+    if (find_port(name) == nullptr) list_port(provider, name, udp_port, out, modules);
 }
 
 }  // namespace weft::software

@@ -11,6 +11,7 @@
 #include "lib/transport/machine.hpp"
 #include "lib/transport/port.hpp"
 #include "lib/verbs/device_spec.hpp"
+#include "lib/verbs/provider.hpp"
 
 namespace weft::software {
 
@@ -52,6 +53,7 @@ DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opene
                           const transport::Limits& limits);
 
 // Appends an entry for each kind of port, with the provider `provider`.
-void list_ports(const std::string& provider, uint16_t udp_port, std::vector<DeviceListing>& out);
+void list_ports(const std::string& provider, uint16_t udp_port, std::vector<DeviceListing>& out,
+                LoadModules modules);
 
 }  // namespace weft::software

@@ -78,6 +78,24 @@ const PortKind* find_port(std::string_view name) {
   return nullptr;
 }
 
+base::ModuleName port_module(std::string_view name) {
+  const PortKind* const known = find_port(name);
+  if (known == nullptr) return {.kind = "port", .name = name, .package = {}};
+  return {"port", known->name, known->package, known->missing};
+}
+
+Result<const PortKind*> load_port(std::string_view name) {
+  const PortKind* const known = find_port(name);
+  if (known != nullptr && known->open != nullptr) return known;
+  const base::ModuleName module = port_module(name);
+  const Result<const void*> extension = base::load_module(module);
+  if (!extension && extension.error().code == Code::not_found && known == nullptr)
+    return Error{Code::not_found, "no port \"" + std::string(name) + "\"; this build has " +
+                                      port_names() + ", and " + base::unloaded_reason(module)};
+  if (!extension) return extension.error();
+  return static_cast<const PortKind*>(*extension);
+}
+
 std::string port_names() {
   std::string names;
   for (const PortKind* kind : ports())

@@ -119,6 +119,8 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   return std::shared_ptr<verbs::Context>(std::move(context));
 }
 
-void list(std::vector<DeviceListing>& out) { software::list_ports("srd", wire::kSrdUdpPort, out); }
+void list(std::vector<DeviceListing>& out, LoadModules modules) {
+  software::list_ports("srd", wire::kSrdUdpPort, out, modules);
+}
 
 }  // namespace weft::srd_provider

@@ -5,11 +5,13 @@
 
 namespace weft::verbs {
 
-constexpr Provider kProvider = {
-    .open = &srd_provider::open,
-    .list = &srd_provider::list,
-    .order = 20,
-};
-WEFT_PROVIDER(srd, kProvider);
+static consteval Provider describe() {
+  return {
+      .open = &srd_provider::open,
+      .list = &srd_provider::list,
+      .order = 20,
+  };
+}
+WEFT_PROVIDER(srd, describe());
 
 }  // namespace weft::verbs

@@ -19,6 +19,6 @@ class SrdContext final : public software::MachineContext<srd::Engine, srd::Queue
 };
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec);
-void list(std::vector<DeviceListing>& out);
+void list(std::vector<DeviceListing>& out, LoadModules modules);
 
 }  // namespace weft::srd_provider

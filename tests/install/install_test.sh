@@ -39,17 +39,34 @@ check_soname() {
   test -L "$library/libweft.so.0"
 }
 
-# Nothing of the rooms, of a standard library template, or of a dependency may be visible.
+# Public is what the map lists. The rooms are under a node for this version only. Nothing of a
+# standard library template or of a dependency is visible.
 check_exports() {
-  nm -DC --defined-only "$library/libweft.so" | cut -d' ' -f3- | grep -v '^WEFT_0$' >"$work/exports"
+  local internal=WEFT_INTERNAL_$(sed -n 's/^project(weft VERSION \([0-9.]*\).*/\1/p' \
+    "$source_dir/CMakeLists.txt")
+  nm -DC --defined-only "$library/libweft.so" | cut -d' ' -f3- >"$work/all_exports"
+  grep -vE "@@$internal\$|^WEFT_0\$|^$internal\$" "$work/all_exports" >"$work/exports"
   local public='^(typeinfo for |typeinfo name for |vtable for )?weft::([A-Z]|connect\('
   public+='|add_controller\('
   public+='|list_devices\(|name\(|node_guid\(|parse_gid\(|sender_of\(|to_string(\[abi:cxx11\])?\()'
   if sed 's/@@WEFT_0//' "$work/exports" | grep -vE "$public"; then
-    echo "libweft.so exports more than the public API (cmake/weft.map)"
+    echo "libweft.so exports more than the public API (cmake/weft.map.in)"
     return 1
   fi
   echo "$(wc -l <"$work/exports") symbols exported, all public"
+  ! grep "@@$internal\$" "$work/all_exports" |
+    grep -vE '^((non-)?virtual thunk to |(typeinfo|typeinfo name|vtable) for )?weft::[a-z]'
+}
+
+# A port out of the tree, built from what is installed: listed, and data moves over it.
+by_module() {
+  cmake -S "$source_dir/examples/port" -B "$work/port" -DCMAKE_PREFIX_PATH="$stage/usr" \
+    -DCMAKE_INSTALL_PREFIX="$stage/usr" -DCMAKE_BUILD_TYPE=Debug >/dev/null
+  cmake --build "$work/port"
+  cmake --install "$work/port" >/dev/null
+  test -e "$library/weft/modules/port_local.so"
+  "$stage/usr/bin/weft_info" | grep -E '^roce\+local:default +usable$'
+  LD_LIBRARY_PATH=$library WEFT_DEVICE=srd+local:installed "$build_dir/bin/hello_srd" >/dev/null
 }
 
 # The installed package names no directory of the machine that built it.
@@ -78,7 +95,7 @@ by_pkg_config() {
 }
 
 for step in install_stage check_manual check_drop_in check_soname check_exports check_no_paths \
-  by_find_package by_pkg_config; do
+  by_find_package by_pkg_config by_module; do
   echo "== $step"
   $step
 done

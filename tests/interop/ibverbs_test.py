@@ -243,8 +243,12 @@ class Messages(InGuest):
     def refusal(self, *before, device=DEVICE, program="weft_info", run="", arguments=None):
         """What the program says, which must fail. It runs from a place that any user may read."""
         arguments = f"-d {device}" if arguments is None else arguments
-        result = self.ask(f"cp {BIN}/{program} /run", "chmod 755 /run", *before,
-                        f"WEFT_DEVICE={device} timeout 20 {run} /run/{program} {arguments}")
+        libraries = BIN.parent / "lib"
+        result = self.ask(f"cp {BIN}/{program} {libraries}/libweft.so.0 /run",
+                          "mkdir -p /run/weft/modules", "chmod 755 /run /run/weft/modules",
+                          f"cp {libraries}/weft/modules/provider_ibverbs.so /run/weft/modules",
+                          *before, "export LD_LIBRARY_PATH=/run",
+                          f"WEFT_DEVICE={device} timeout 20 {run} /run/{program} {arguments}")
         self.assertEqual(result.status, 1, result.output)
         return result.output
 

@@ -4,7 +4,7 @@
 // `weft_coll sim OPERATION` predicts their time on a given network; `weft_coll grid` measures the
 // quality of choices and predictions; `weft_coll kernels` measures the arithmetic; `weft_coll merge
 // DUMP...` diagnoses mismatches, stragglers and slow links.
-// link: collective chart
+// link: chart
 #include <cstdio>
 
 #include "tools/coll/diagnose.hpp"

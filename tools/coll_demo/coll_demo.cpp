@@ -5,7 +5,6 @@
 // compared, element by element. `weft_coll_demo first` cuts the network over which the ranks
 // bootstrapped. The networks are addresses in a network namespace of this program: needs no root
 // where users may create namespaces.
-// link: collective
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>

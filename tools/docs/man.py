@@ -12,6 +12,9 @@ import programs  # noqa: E402
 SEE_ALSO = "The pages of docs/ in weft's tree, or share/doc/weft where it is installed."
 ENVIRONMENT = (("WEFT_DEVICE", "The device string of a program that was given none; without it "
                 "roce+udp:lo."),
+               ("WEFT_MODULE_PATH", "Folders with modules (port_NAME.so, provider_NAME.so), "
+                "separated by colons, that are searched before weft/modules beside libweft.so. "
+                "Ignored in a process with more rights than its caller."),
                ("WEFT_STAT", "0: the process offers no socket to weft_stat."),
                ("WEFT_LOG", "off: no warning when every packet of a peer fails its ICRC."))
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/verbs/provider.hpp"
 #include "weft/weft.hpp"
 
 namespace {
@@ -135,7 +136,7 @@ int main(int argc, char** argv) {
 
   std::vector<weft::DeviceListing> listings;
   if (device.empty())
-    listings = weft::list_devices();
+    weft::verbs::list_providers(listings, weft::LoadModules::yes);
   else
     listings.push_back({device, true, {}, false});
   Json all = Json::array();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks a network plug-in of NCCL without a GPU: each version that its library exports, in 2 to 8
 // processes over host memory, rule by rule; then its latency and bandwidth.
-// link: base
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>

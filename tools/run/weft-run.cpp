@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs a program that uses libibverbs or librdmacm on weft's devices: sets the environment in which
 // it loads weft's libraries of these names, and executes it.
-// link: verbs
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

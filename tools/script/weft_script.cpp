@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Packet scripts for RoCEv2: `weft_script run FILE...` plays them on weft's engine in virtual time,
 // `weft_script words` lists the words of the language.
-// link: providers
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The simulator as a program: `weft_sim run` compares controllers over a network and a list of
 // flows, `weft_sim keys` lists every parameter.
-// link: sim chart
+// link: chart
 #include <CLI/CLI.hpp>
 #include <cstdio>
 

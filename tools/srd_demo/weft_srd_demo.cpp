@@ -2,7 +2,6 @@
 // SRD over several paths, one of which is cut while messages flow: a live table of what each path
 // carries, then what the application has seen of it. Without a terminal a line is printed per half
 // second.
-// link: sim port_udp providers
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

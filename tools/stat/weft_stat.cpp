@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shows the state of a running weft process: devices, queue pairs, peers and paths, counters with
 // rates, drop reasons, last events. The process is neither stopped nor slowed down.
-// link: base
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>

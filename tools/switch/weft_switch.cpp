@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A switch in a process: `weft_switch serve` stands between devices of other processes,
 // `weft_switch demo` compares controllers before one bottleneck.
-// link: sim port_udp providers
 #include <CLI/CLI.hpp>
 
 #include "tools/switch/demo.hpp"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The port dpdk: kernel bypass. Its drivers are loaded at run time.
 set(PORT_ROOMS port_ethernet)
+set(PORT_MODULE libweft-dpdk)
 if(PKG_CONFIG_FOUND)
   pkg_check_modules(DPDK QUIET libdpdk>=22.11)
 endif()

@@ -53,6 +53,6 @@ inline Result<std::shared_ptr<verbs::Context>> open_simulated(const verbs::Devic
       new srd_provider::SrdContext(std::move(opened.ports), config, alone, attributes));
 }
 
-inline void list_none(std::vector<DeviceListing>&) {}
+inline void list_none(std::vector<DeviceListing>&, LoadModules) {}
 
 }  // namespace weft::test
