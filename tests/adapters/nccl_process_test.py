@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The plug-in of NCCL in a process that forks, and in one that unloads it, as NCCL does with the
-last communicator."""
+"""The plug-in of NCCL in a process that forks, in one that unloads it, as NCCL does with the last
+communicator, and in one whose network interface goes down."""
 import _ctypes
 import ctypes
 import os
+import shutil
 import subprocess
 import sys
 import unittest
@@ -69,6 +70,38 @@ def reload():
     print("done")
 
 
+def lose_link():
+    """The log says that the interface is down, and up again; nothing fails meanwhile."""
+    def ip(*words):
+        subprocess.run(["ip", *words], check=True)
+
+    ip("link", "set", "lo", "up")
+    ip("link", "add", "v0", "type", "veth", "peer", "name", "v1")
+    ip("addr", "add", "10.9.0.1/24", "dev", "v0")
+    for name in ("v0", "v1"):
+        ip("link", "set", name, "up")
+    net = Net(nccl_tools.WEFT)
+    assert net.init() == SUCCESS, net.log
+    send, _ = net.pair()
+    buffer = ctypes.create_string_buffer(10)
+    _, memory = net.register(send, buffer)
+    for state, text in (("down", "v0: the network interface is down"),
+                        ("up", "v0: the network interface is up again")):
+        ip("link", "set", "v0", state)
+        net.repeat(lambda: net.isend(send, buffer, 10, memory),
+                   lambda said, text=text: said[0] or any(text in line for line in net.warnings()))
+    print("done")
+
+
+def why_no_namespace():
+    """Why this machine has no network namespace with a veth for us, or None."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return "a network namespace with a veth needs root and iproute2"
+    done = subprocess.run(["unshare", "-n", "ip", "link", "add", "v0", "type", "veth"],
+                          capture_output=True, check=False)
+    return None if done.returncode == 0 else "no network namespace with a veth"
+
+
 class Processes(unittest.TestCase):
     def runs(self, role):
         for device in DEVICES:
@@ -84,9 +117,17 @@ class Processes(unittest.TestCase):
     def test_it_is_unloaded(self):
         self.runs("reload")
 
+    def test_the_link_goes_down(self):
+        if reason := why_no_namespace():
+            self.skipTest(reason)
+        done = subprocess.run(["unshare", "-n", sys.executable, __file__, "link"],
+                              capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "WEFT_DEVICE": "srd+udp:v0"})
+        self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done)
+
 
 if __name__ == "__main__":
-    ROLES = {"fork": fork, "reload": reload}
+    ROLES = {"fork": fork, "reload": reload, "link": lose_link}
     if len(sys.argv) > 1 and sys.argv[1] in ROLES:
         ROLES[sys.argv[1]]()
     elif nccl_tools.sanitized():

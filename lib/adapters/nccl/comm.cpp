@@ -152,6 +152,7 @@ void Comm::look_at_peer() {
   const int64_t now = coarse_ms();
   if (now < next_look_ms_) return;
   next_look_ms_ = now + kLookEveryMs;
+  for (const Lane& lane : lanes_) lane.device->log_events();
   if (gone_ms_ == 0) receive_from_peer();
   if (failure_ && !needs(failure_->completion)) failure_.reset();
   if (failure_ && now >= failure_->since_ms + kGoodbyeMs) {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <sstream>
 
 #include "lib/adapters/nccl/log.hpp"
@@ -105,6 +106,21 @@ void log_device(size_t index, const NetDevice& device) {
 }
 
 }  // namespace
+
+void OpenDevice::log_events() const {
+  const std::string& name = device.attributes().spec;
+  while (const std::optional<AsyncEvent> event = device.next_event()) {
+    if (event->type == EventType::port_error)
+      log_warning(name +
+                  ": the network interface is down; packets are sent again until it is up, "
+                  "or the peer counts as dead");
+    else if (event->type == EventType::port_active)
+      log_warning(name + ": the network interface is up again");
+    else if (event->type == EventType::device_fatal || event->type == EventType::cq_error ||
+             event->type == EventType::gid_change)
+      log_warning(name + ": " + std::string(weft::name(event->type)));
+  }
+}
 
 DeviceList& DeviceList::of_process() {
   static DeviceList list;

@@ -22,6 +22,9 @@ namespace weft::nccl {
 struct OpenDevice {
   Device device;
   ProtectionDomain domain;
+
+  // Logs what has become of the port and the device since the last call. Any thread.
+  void log_events() const;
 };
 
 // A device as NCCL sees it.
