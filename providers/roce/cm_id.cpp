@@ -67,7 +67,7 @@ ConnectionId::~ConnectionId() {
   context_.with_agent([&](cm::Agent& agent, Instant now) {
     if (phase_ == Phase::listening) {
       context_.port().release_service(service);
-      agent.stop_listening(service);
+      agent.stop_listening(service, now);
     }
     agent.release(agent_id_, now);
     return true;
@@ -133,10 +133,10 @@ Result<void> ConnectionId::listen(uint16_t wanted) {
   for (uint32_t i = 0; i < attempts; ++i) {
     const uint16_t candidate = port != 0 ? port : pick_port();
     const uint64_t service = service_id(candidate);
-    listens = context_.with_agent([&](cm::Agent& agent, Instant) {
+    listens = context_.with_agent([&](cm::Agent& agent, Instant now) {
       Result<void> claimed = agent.listen(service, channel_->inbox());
       if (!claimed) return claimed;
-      base::Undo undo([&] { agent.stop_listening(service); });
+      base::Undo undo([&] { agent.stop_listening(service, now); });
       claimed = context_.port().claim_service(service);
       if (!claimed) return Result<void>(in_use(candidate, device_, claimed.error()));
       base::Undo release([&] { context_.port().release_service(service); });

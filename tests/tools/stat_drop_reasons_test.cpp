@@ -59,12 +59,12 @@ const std::set<std::string> kOthers = {
     "rx_trimmed", "trim_losses", "streams_replaced", "peers_lost", "peers_forgotten",
     "peers_challenged", "spurious_retransmits", "tx_rail_requests", "ways_joined",
     // agent
-    "cm_received", "cm_sent", "cm_repeated", "cm_duplicates", "cm_refused", "cm_stale",
-    "cm_evicted", "cm_expired",
+    "cm_received", "cm_sent", "cm_repeated", "cm_duplicates", "cm_refused", "cm_deferred",
+    "cm_stale", "cm_evicted", "cm_expired",
     // middleware
     "fault_corrupt_header", "fault_corrupt_payload", "fault_corrupt_icrc", "fault_dup",
-    "fault_reorder", "fault_delay", "fault_truncate", "fault_pad", "fault_merge", "fault_ecn",
-    "pcap_frames", "pcap_lost", "tracer_messages",
+    "fault_reorder", "fault_delay", "fault_truncate", "fault_pad", "fault_merge",
+    "fault_ecn", "pcap_frames", "pcap_lost", "tracer_messages",
     // ports
     "af_packet_rx_frames", "af_packet_rx_trains", "af_packet_rx_neighbour", "af_packet_tx_frames",
     "af_packet_tx_neighbour", "af_xdp_rx_frames", "af_xdp_tx_frames", "af_xdp_rx_neighbour",

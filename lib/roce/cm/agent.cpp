@@ -54,7 +54,9 @@ Result<void> Agent::listen(uint64_t service_id, Inbox& inbox) {
   return {};
 }
 
-void Agent::stop_listening(uint64_t service_id) { state_.services.erase(service_id); }
+void Agent::stop_listening(uint64_t service_id, Instant now) noexcept {
+  if (state_.services.erase(service_id) != 0) state_.closed_services.add(service_id, now);
+}
 
 Result<uint32_t> Agent::connect(const Gid& peer, uint64_t service_id, const Offer& offer,
                                 Inbox& inbox, Instant now) {
@@ -216,9 +218,14 @@ void Agent::release(uint32_t id, Instant now) noexcept {
     case State::sidr_sent:
       finish_request(state_, *c, now);
       return destroy(state_, *c);
-    case State::rep_received:
     case State::req_received:
     case State::sidr_received:
+      if (is_between_listeners(state_, c->service_id, now)) {
+        state_.count(AgentCount::deferred);
+        return destroy(state_, *c);
+      }
+      [[fallthrough]];
+    case State::rep_received:
       c->released = false;
       return (void)reject(id, Reason::consumer, {}, now);
     case State::rep_sent:

@@ -35,7 +35,9 @@ class Agent final : public roce::GeneralServices {
   // The application's side. `inbox` outlives its connections and services. Errors: address_in_use,
   // no_memory, bad_state (the state of the connection changed meanwhile), invalid_argument.
   Result<void> listen(uint64_t service_id, Inbox& inbox);
-  void stop_listening(uint64_t service_id);
+  // Requests for the service are dropped for a moment, those that were not accepted or rejected
+  // yet too (closed_services.hpp).
+  void stop_listening(uint64_t service_id, Instant now) noexcept;
   Result<uint32_t> connect(const Gid& peer, uint64_t service_id, const Offer& offer, Inbox& inbox,
                            Instant now);
   // Events of a passive connection are added to the inbox of its service until this call. What

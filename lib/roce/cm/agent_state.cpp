@@ -14,9 +14,9 @@ constexpr uint8_t kMinTimeout = 12, kMaxTimeout = 21;  // 17 ms, 8.6 s: whatever
 
 std::string_view name(AgentCount count) noexcept {
   constexpr std::string_view kNames[] = {
-      "cm_received",   "cm_sent",       "cm_repeated",        "cm_malformed", "cm_strangers",
-      "cm_bad_source", "cm_duplicates", "cm_unexpected",      "cm_refused",   "cm_stale",
-      "cm_evicted",    "cm_expired",    "cm_answers_dropped", "cm_no_memory"};
+      "cm_received",   "cm_sent",       "cm_repeated",   "cm_malformed",       "cm_strangers",
+      "cm_bad_source", "cm_duplicates", "cm_unexpected", "cm_refused",         "cm_deferred",
+      "cm_stale",      "cm_evicted",    "cm_expired",    "cm_answers_dropped", "cm_no_memory"};
   static_assert(std::size(kNames) == static_cast<size_t>(AgentCount::end_));
   return kNames[static_cast<size_t>(count)];
 }

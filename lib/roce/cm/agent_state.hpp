@@ -13,6 +13,7 @@
 
 #include "lib/base/random.hpp"
 #include "lib/base/timer_wheel.hpp"
+#include "lib/roce/cm/closed_services.hpp"
 #include "lib/roce/cm/connection_table.hpp"
 #include "lib/roce/cm/mad_builder.hpp"
 #include "lib/roce/cm/outbox.hpp"
@@ -46,6 +47,7 @@ enum class AgentCount : uint8_t {
   duplicates,       // arrived before
   unexpected,       // invalid in the state of the connection
   refused,          // REJ sent: no listener, or stale
+  deferred,         // the listener closed a moment ago: the peer repeats its request
   stale,            // a connection whose peer restarted
   evicted,          // half-open, for a newer one
   expired,          // no response
@@ -64,12 +66,18 @@ struct AgentState {
   base::TimerWheel wheel;
   ConnectionTable table;
   std::map<uint64_t, Inbox*> services;
+  ClosedServices closed_services;
   RequestLimit requests;
   Outbox outbox;
   std::array<uint64_t, static_cast<size_t>(AgentCount::end_)> counts{};
 
   void count(AgentCount c) noexcept { ++counts[static_cast<size_t>(c)]; }
 };
+
+// No one listens for the service, but someone did a moment ago.
+inline bool is_between_listeners(const AgentState& agent, uint64_t service, Instant now) noexcept {
+  return !agent.services.contains(service) && agent.closed_services.contains(service, now);
+}
 
 // agent_state.cpp: MADs.
 void send(AgentState& agent, const Gid& to, const Mad& mad) noexcept;

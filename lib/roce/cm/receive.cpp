@@ -95,6 +95,8 @@ void on_req(AgentState& agent, const Mad& mad, const Gid& from, Instant now) {
   const Req& req = body_of<Req>(mad);
   if (on_known_req(agent, mad, from, now)) return;
   Reason reason = invalid_reason(agent, req, from);
+  if (reason == Reason::none && is_between_listeners(agent, req.service_id, now))
+    return agent.count(AgentCount::deferred);
   const auto service = agent.services.find(req.service_id);
   if (reason == Reason::none && (service == agent.services.end() || of_datagrams(req.service_id)))
     reason = Reason::invalid_service;

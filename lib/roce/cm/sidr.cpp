@@ -45,6 +45,7 @@ void on_sidr_req(AgentState& agent, const Mad& mad, const Gid& from, Instant now
     if (same->sent != nullptr) send_response(agent, from, *same->sent);
     return;
   }
+  if (is_between_listeners(agent, req.service_id, now)) return agent.count(AgentCount::deferred);
   const auto service = agent.services.find(req.service_id);
   const bool full = agent.table.size() >= agent.config.max_connections;
   if (service == agent.services.end() || !of_datagrams(req.service_id) || full) {

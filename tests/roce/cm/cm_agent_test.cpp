@@ -277,5 +277,73 @@ TEST_CASE(
   }
 }
 
+// A program that listens anew for each connection.
+TEST_CASE("a request that arrives between two listens is repeated, and meets the second") {
+  CmNet net(1);
+  Server server(net.add());
+  Client client(net.add());
+  server.node.agent.stop_listening(kService, net.now);
+  (void)*client.node.connect(server.node, kService, 1);
+  net.run(Duration::from_ms(100));
+  CHECK(client.log.empty());
+  CHECK(server.node.agent.count(AgentCount::deferred) == 1);
+  REQUIRE(server.node.agent.listen(kService, server.node.inbox));
+  net.run(Duration::from_s(1));
+  CHECK(client.log == Log{EventKind::reply});
+  CHECK(server.log == Log{EventKind::request, EventKind::established});
+}
+
+TEST_CASE("a listener of one port space may be followed by one of the other, at the same port") {
+  CmNet net(1);
+  Server server(net.add(), cm::kPortSpaceTcp | 7174);
+  Node& client = net.add();
+  std::vector<EventKind> told;
+  client.on_event = [&](Event& event) { told.push_back(event.kind); };
+  server.node.agent.stop_listening(cm::kPortSpaceTcp | 7174, net.now);
+  REQUIRE(client.agent.find_service(server.node.address, cm::kPortSpaceUdp | 7174, 4000, {},
+                                    client.inbox, net.now));
+  net.run(Duration::from_ms(100));
+  CHECK(told.empty());
+  CHECK(server.node.agent.count(AgentCount::deferred) == 1);
+}
+
+TEST_CASE("a request after the last listen is refused when it is repeated") {
+  CmNet net(1);
+  Server server(net.add());
+  Client client(net.add());
+  server.node.agent.stop_listening(kService, net.now);
+  (void)*client.node.connect(server.node, kService, 1);
+  net.run(Duration::from_ms(1000));
+  CHECK(client.log.empty());
+  net.run(Duration::from_ms(500));
+  CHECK(client.log == Log{EventKind::rejected});
+  CHECK(client.reason == Reason::invalid_service);
+  CHECK(server.node.agent.connections() == 0);
+  client.log.clear();
+  (void)*client.node.connect(server.node, kService, 2);  // the listener closed long ago
+  net.run(Duration::from_ms(10));
+  CHECK(client.log == Log{EventKind::rejected});
+}
+
+TEST_CASE("a request that the application releases after its listener meets the next listener") {
+  CmNet net(1);
+  Server server(net.add());
+  Client client(net.add());
+  cm::Inbox first;
+  constexpr uint64_t kOther = cm::kPortSpaceTcp | 7175;
+  REQUIRE(server.node.agent.listen(kOther, first));
+  (void)*client.node.connect(server.node, kOther, 1);
+  net.run(Duration::from_ms(1));
+  Event request;
+  REQUIRE(server.node.agent.next(first, request));
+  server.node.agent.stop_listening(kOther, net.now);
+  server.node.agent.release(request.id, net.now);
+  CHECK(server.node.agent.connections() == 0);
+  REQUIRE(server.node.agent.listen(kOther, server.node.inbox));
+  net.run(Duration::from_s(1));
+  CHECK(client.log == Log{EventKind::reply});
+  CHECK(server.log == Log{EventKind::request, EventKind::established});
+}
+
 }  // namespace
 }  // namespace weft::test
