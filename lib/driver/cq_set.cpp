@@ -53,6 +53,23 @@ void CqSet::signal(Instant now) noexcept {
   WEFT_DCHECK(deadline_ > now);
 }
 
+void CqSet::overrun(transport::Machine& machine) noexcept {
+  for (CqHandle* cq : queues_) {
+    if (cq->ring.overrun()) continue;
+    cq->ring.close();
+    machine.raise({.type = EventType::cq_error, .completion_queue = cq->ring.number()});
+  }
+}
+
+void CqSet::hold(bool held, Instant now) noexcept {
+  held_.store(held);
+  if (held) return;
+  // Armed again after a poll that found nothing.
+  for (CqHandle* cq : queues_)
+    if (cq->ring.armed() && !cq->ring.empty()) cq->ring.fire();
+  signal(now);
+}
+
 bool CqSet::any_needs_time() const noexcept {
   return std::any_of(queues_.begin(), queues_.end(), [](const CqHandle* cq) {
     return cq->ring.keeps_times() || cq->ring.moderated();

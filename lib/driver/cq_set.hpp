@@ -3,10 +3,11 @@
 // descriptors become readable (CqSet): at once, or after the count or period of CqModeration.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "lib/driver/lock.hpp"
-#include "lib/transport/completion_queue.hpp"
+#include "lib/transport/machine.hpp"
 
 namespace weft::driver {
 
@@ -38,6 +39,11 @@ class CqSet {
   // Whether a queue records completion times or is moderated, so that the machine's time has to be
   // current before it completes a request.
   bool needs_time() const noexcept { return needs_time_; }
+  // For injected faults: every queue overruns, with an event; and no poll finds a completion from
+  // now on, until `held` is false again.
+  void overrun(transport::Machine& machine) noexcept;
+  void hold(bool held, Instant now) noexcept;
+  bool held() const noexcept { return held_.load(std::memory_order_relaxed); }
   // Asserts what the other members rely on.
   void check_invariants() const noexcept;
 
@@ -47,6 +53,7 @@ class CqSet {
   std::vector<CqHandle*> queues_;
   bool needs_time_ = false;
   Instant deadline_ = Instant::never();
+  std::atomic<bool> held_{false};
 };
 
 }  // namespace weft::driver

@@ -201,7 +201,7 @@ size_t Driver::poll(CqHandle& cq, std::span<Completion> out, Instant* times) noe
   if (forked()) return 0;
   if (threaded_) background_.on_poll();
   if (cq.ring.empty()) progress();
-  if (cq.ring.empty()) return 0;
+  if (cq.ring.empty() || cqs_.held()) return 0;
   size_t count;
   {
     Holder hold(cq.consumer);
@@ -223,11 +223,6 @@ bool Driver::resize(CqHandle& cq, uint32_t capacity) {
   Holder consumer(cq.consumer);
   WEFT_DCHECK(lock_.held() && cq.consumer.held());
   return cq.ring.resize(capacity);
-}
-
-void Driver::moderate(CqHandle& cq, const CqModeration& moderation) {
-  Holder hold(lock_);
-  cqs_.moderate(cq, moderation);
 }
 
 void Driver::add_cq(CqHandle* cq) {

@@ -47,11 +47,12 @@ class Driver {
   // One turn, unless another thread is in one. Never blocks.
   void progress() noexcept;
 
-  // For API calls: hold `lock()` around every use of machine(), and call after_post() or
+  // For API calls: hold `lock()` around every use of machine() and cqs(), and call after_post() or
   // after_control() before it is released.
   Lock& lock() noexcept { return lock_; }
   transport::Machine& machine() noexcept { return *machine_; }
   transport::Port& port() noexcept { return *port_; }
+  CqSet& cqs() noexcept { return cqs_; }
   Instant now() const noexcept { return clock_.now(); }
   // Before a call to the machine that may complete a request at once, under the lock: completion
   // times and moderation need the current time.
@@ -77,7 +78,6 @@ class Driver {
 
   // False: it holds more than `capacity` completions.
   bool resize(CqHandle& cq, uint32_t capacity);
-  void moderate(CqHandle& cq, const CqModeration& moderation);
   void add_cq(CqHandle* cq);
   void remove_cq(CqHandle* cq);
 

@@ -53,7 +53,8 @@ Result<bool> Cq::resize(uint32_t capacity) {
 
 Result<void> Cq::moderate(const CqModeration& moderation) {
   if (driver_.forked()) return Error{Code::permission_denied, kForked};
-  driver_.moderate(handle_, moderation);
+  const driver::Holder hold(driver_.lock());
+  driver_.cqs().moderate(handle_, moderation);
   return {};
 }
 
@@ -110,7 +111,9 @@ Context::Context(Ports ports, const driver::MakeMachine& make, const driver::Dri
     : single_thread_(options.single_thread),
       attributes_(std::move(attributes)),
       drivers_(make_drivers(std::move(ports), make, options)),
-      driver_(*drivers_.front()) {
+      driver_(*drivers_.front()),
+      faults_(drivers_,
+              [this](driver::Driver& driver, bool raises) { fail_queue_pairs(driver, raises); }) {
   attributes_.engines = static_cast<uint32_t>(drivers_.size());
   if (drivers_.size() > 1) attributes_.invalidates_regions = false;
 }
@@ -118,6 +121,7 @@ Context::Context(Ports ports, const driver::MakeMachine& make, const driver::Dri
 // Engine 0 owns the address and is destroyed last, so that no other process takes the address
 // before all engines have left it.
 Context::~Context() {
+  stop_faults();
   if (events_ >= 0) close(events_);
   while (!drivers_.empty()) drivers_.pop_back();
 }
@@ -125,19 +129,39 @@ Context::~Context() {
 Result<void> Context::start() {
   for (const auto& driver : drivers_)
     if (const Result<void> ok = driver->start(); !ok) return ok;
-  if (drivers_.size() == 1) return {};
+  if (drivers_.size() == 1) return faults_.start(attributes_.spec, single_thread_);
   events_ = epoll_create1(EPOLL_CLOEXEC);
   for (const auto& driver : drivers_) {
     epoll_event readable{.events = EPOLLIN, .data = {}};
     if (events_ < 0 || epoll_ctl(events_, EPOLL_CTL_ADD, driver->event_fd(), &readable) != 0)
       return Error{Code::no_memory, "no more file descriptors: raise `ulimit -n`"};
   }
+  return faults_.start(attributes_.spec, single_thread_);
+}
+
+Result<void> Context::usable() const {
+  if (driver_.forked()) return Error{Code::permission_denied, kForked};
+  if (faults_.device_is_removed())
+    return Error{Code::io_error, "the device was removed by fault.timeline: device=removed"};
   return {};
+}
+
+Result<PortAttributes> Context::query_port() const {
+  Result<PortAttributes> port = verbs::Context::query_port();
+  if (port && faults_.port_is_down()) port->state = PortState::down;
+  return port;
+}
+
+Result<std::vector<GidTableEntry>> Context::query_gid_table() const {
+  Result<std::vector<GidTableEntry>> table = verbs::Context::query_gid_table();
+  if (table && faults_.gid_is_gone())
+    std::erase_if(*table, [&](const GidTableEntry& entry) { return entry.gid == attributes_.gid; });
+  return table;
 }
 
 Result<std::shared_ptr<verbs::Cq>> Context::create_cq(const Device& device,
                                                       const CompletionQueueOptions& options) {
-  if (driver_.forked()) return Error{Code::permission_denied, kForked};
+  if (const Result<void> ok = usable(); !ok) return ok.error();
   std::shared_ptr<Cq> cq(
       new Cq(device, *drivers_[options.engine], options, !single_thread_, next_cq_++));
   if (cq->fd() < 0) return Error{Code::no_memory, "no more file descriptors: raise `ulimit -n`"};
@@ -190,7 +214,9 @@ std::vector<Counter> Context::counters() const {
     }
     totals.sum();
   }
-  return totals.all();
+  std::vector<Counter> all = totals.all();
+  faults_.append_counters(all);
+  return all;
 }
 
 bool Context::inspect_common(verbs::Inspection& found, const std::atomic<bool>& closing) const {
@@ -219,6 +245,7 @@ bool Context::inspect_common(verbs::Inspection& found, const std::atomic<bool>& 
     return false;
   }
   found.counters = totals.all();
+  faults_.append_counters(found.counters);
   std::stable_sort(found.events.begin(), found.events.end(),
                    [](const auto& one, const auto& other) { return one.ago > other.ago; });
   return true;

@@ -8,13 +8,12 @@
 
 #include "lib/driver/driver.hpp"
 #include "lib/verbs/provider.hpp"
+#include "providers/software/device_faults.hpp"
 
 namespace weft::software {
 
 inline constexpr const char* kForked =
     "this device was opened before fork(): the child must open its own";
-
-using Drivers = std::vector<std::unique_ptr<driver::Driver>>;  // engine 0 first, never empty
 
 class Cq final : public verbs::Cq {
  public:
@@ -100,6 +99,8 @@ class Context : public verbs::Context {
   Result<void> start();
 
   const DeviceAttributes& attributes() const noexcept override { return attributes_; }
+  Result<PortAttributes> query_port() const override;
+  Result<std::vector<GidTableEntry>> query_gid_table() const override;
   Result<std::shared_ptr<verbs::Cq>> create_cq(const Device& device,
                                                const CompletionQueueOptions& options) override;
   void progress() noexcept override {
@@ -112,8 +113,15 @@ class Context : public verbs::Context {
   std::vector<Counter> counters() const override;
 
  protected:
+  // Moves all queue pairs of an engine to ERR, with an event if `raises`. Under its lock.
+  virtual void fail_queue_pairs(driver::Driver& driver, bool raises) = 0;
+  // Before the destructor of a derived class ends.
+  void stop_faults() noexcept { faults_.stop(driver_.forked()); }
   // Counters and events. False: the lock could not be taken, and the note says so.
   bool inspect_common(verbs::Inspection& found, const std::atomic<bool>& closing) const;
+
+  // Whether objects can be created.
+  Result<void> usable() const;
 
   const bool single_thread_;
   DeviceAttributes attributes_;
@@ -121,6 +129,7 @@ class Context : public verbs::Context {
   driver::Driver& driver_;                // of engine 0
   std::atomic<uint32_t> next_domain_{1};  // number of the next protection or XRC domain
   std::atomic<uint32_t> next_cq_{1};      // number of the next completion queue
+  DeviceFaults faults_;
 
  private:
   int events_ = -1;  // several engines: readable when one of them has an event

@@ -339,7 +339,10 @@ class MachineContext : public Context {
             options, std::move(attributes)),
         machine_(static_cast<Machine&>(driver_.machine())) {}
 
+  ~MachineContext() override { this->stop_faults(); }
+
   Result<std::shared_ptr<verbs::Domain>> create_domain(const Device& device) override {
+    if (const Result<void> ok = usable(); !ok) return ok.error();
     return std::shared_ptr<verbs::Domain>(
         new MachineDomain<Machine, Pair>(device, drivers_, next_domain_++));
   }
@@ -353,6 +356,15 @@ class MachineContext : public Context {
   }
 
  protected:
+  void fail_queue_pairs(driver::Driver& driver, bool raises) override {
+    auto& machine = static_cast<Machine&>(driver.machine());
+    (void)machine.visit_qps(0, SIZE_MAX, [&](auto& qp) {
+      if (qp.state == QpState::reset || qp.state == QpState::err) return;
+      (void)machine.modify_qp(qp, {.state = QpState::err});
+      if (raises) machine.raise(EventType::qp_fatal, qp.number);
+    });
+  }
+
   Machine& machine_;  // of engine 0
 };
 

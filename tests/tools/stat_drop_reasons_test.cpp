@@ -63,7 +63,7 @@ const std::set<std::string> kOthers = {
     "cm_stale", "cm_evicted", "cm_expired",
     // middleware
     "fault_corrupt_header", "fault_corrupt_payload", "fault_corrupt_icrc", "fault_dup",
-    "fault_reorder", "fault_delay", "fault_truncate", "fault_pad", "fault_merge",
+    "fault_reorder", "fault_delay", "fault_rate", "fault_truncate", "fault_pad", "fault_merge",
     "fault_ecn", "pcap_frames", "pcap_lost", "tracer_messages",
     // ports
     "af_packet_rx_frames", "af_packet_rx_trains", "af_packet_rx_neighbour", "af_packet_tx_frames",

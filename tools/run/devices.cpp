@@ -4,6 +4,8 @@
 
 #include <net/route.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -63,6 +65,21 @@ Result<std::string> keys_of_list(const std::string& text) {
   return keys;
 }
 
+// It begins with a time, like 200ms.
+bool is_timed(const std::string& line) {
+  const size_t begin = line.find_first_not_of(" \t");
+  return begin != std::string::npos && std::isdigit(static_cast<unsigned char>(line[begin])) != 0;
+}
+
+// The library reads a file with times itself.
+Result<std::string> key_of_timeline(const std::string& file) {
+  const std::string path = std::filesystem::absolute(file).string();
+  if (path.find_first_of(",;") == std::string::npos) return ",fault.timeline=" + path;
+  return Error{
+      Code::invalid_argument,
+      "--faults: " + path + ": a device string cannot hold a comma or semicolon in a path"};
+}
+
 Result<std::string> keys_of_file(const std::string& path) {
   std::ifstream file(path);
   if (!file) {
@@ -74,7 +91,9 @@ Result<std::string> keys_of_file(const std::string& path) {
   if (file.peek(); file.bad())
     return Error{Code::invalid_argument, "--faults: " + path + ": cannot be read"};
   for (int number = 1; std::getline(file, line); ++number) {
-    const std::string item = without_blanks(line.substr(0, line.find('#')));
+    line.resize(std::min(line.size(), line.find('#')));
+    if (is_timed(line)) return key_of_timeline(path);
+    const std::string item = without_blanks(line);
     if (item.empty()) continue;
     const Result<std::string> key = fault_key(item);
     if (!key)

@@ -18,7 +18,8 @@ std::string default_devices();
 Result<std::vector<std::string>> split_devices(const std::string& list);
 
 // Appends the keys ,fault.KEY=VALUE of --faults to every device: `text` is KEY=VALUE[,KEY=VALUE]...
-// or a file of them, one per line. fault. may be left out. Errors: not_found (no such file),
+// or a file of them, one per line. fault. may be left out. Of a file with times the key is
+// ,fault.timeline=FILE with an absolute path. Errors: not_found (no such file),
 // invalid_argument (file and line).
 Result<void> add_faults(const std::string& text, std::vector<std::string>& devices);
 

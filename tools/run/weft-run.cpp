@@ -105,7 +105,8 @@ void describe(CLI::App& app, RunOptions& options) {
       "FILE.weft1 ...");
   app.add_option("--faults", options.faults,
                  "KEY=VALUE[,KEY=VALUE]..., the device strings' keys fault.KEY, or a file of them, "
-                 "one per line");
+                 "one per line, or of lines TIME KEY=VALUE..., like '1.5s port=down': what happens "
+                 "at that time after the device was opened (docs/drop-in.md)");
   app.add_flag("--nccl", options.nccl,
                "NCCL and RCCL in PROGRAM use weft's network plug-in, on the devices of -d or "
                "WEFT_DEVICE");

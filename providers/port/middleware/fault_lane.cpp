@@ -59,8 +59,8 @@ FaultLane::Fate FaultLane::decide(const FaultOptions& o, uint8_t opcode, Instant
   const bool twice = roll(o.dup);
   fate.mark = roll(o.ecn);
   const bool damaged = corrupt_ || truncate_ || pad_ || merge_ || waiting_ != nullptr;
-  const bool delayed =
-      o.delay.ps != 0 || o.jitter.ps != 0 || last_due_ > now || due(now) != nullptr;
+  const bool delayed = o.delay.ps != 0 || o.jitter.ps != 0 || o.rate_mbps != 0 || last_due_ > now ||
+                       due(now) != nullptr;
   fate.pass = !damaged && !reorder_ && !delayed;
   fate.copies = fate.pass ? 0 : 1;
   if (fate.mark) count(Fault::ecn);
@@ -146,6 +146,13 @@ void FaultLane::hold(const FaultOptions& o, const Fate& fate, HeldFrame* frame,
     at = at + Duration::from_ps(
                   static_cast<int64_t>(random_.below(static_cast<uint64_t>(o.jitter.ps) + 1)));
   if (o.delay.ps != 0 || o.jitter.ps != 0) count(Fault::delay);
+  if (o.rate_mbps != 0) {
+    constexpr int64_t kPsPerBit = 1'000'000;  // at 1 Mb/s
+    const int64_t bits = int64_t{frame->length} * 8;
+    idle_from_ = std::max(idle_from_, now) + Duration::from_ps(bits * kPsPerBit / o.rate_mbps);
+    at = std::max(at, idle_from_);
+    count(Fault::rate);
+  }
   at = last_due_ = std::max(at, last_due_);
   if (reorder_) count(Fault::reorder);
   push(frame, reorder_ || late_ ? at + o.reorder_time : at);

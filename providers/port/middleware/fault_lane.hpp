@@ -17,7 +17,7 @@ namespace weft::middleware {
 // It has no stable layout for this.
 // clang-format off
 #define WEFT_FAULTS(X) \
-  X(loss) X(burst) X(ack_loss) X(dup) X(reorder) X(delay) \
+  X(loss) X(burst) X(ack_loss) X(dup) X(reorder) X(delay) X(rate) \
   X(corrupt_header) X(corrupt_payload) X(corrupt_icrc) X(truncate) X(pad) X(merge) \
   X(blackhole) X(ecn) X(overflow)
 // clang-format on
@@ -99,6 +99,7 @@ class FaultLane {
   size_t heap_size_ = 0;
   uint64_t sequence_ = 0;
   Instant last_due_;              // frames that are only delayed keep their order
+  Instant idle_from_;             // when the last frame has passed at the limited rate
   HeldFrame* waiting_ = nullptr;  // for the frame that it will be glued to
   uint32_t burst_left_ = 0;
   // What decide() chose for the frame in flight.

@@ -15,13 +15,16 @@ using Where = FaultDirection FaultOptions::*;
 struct Frames {
   uint32_t FaultOptions::*field;
 };
+struct Rate {
+  uint32_t FaultOptions::*field;
+};
 struct Seed {
   uint64_t FaultOptions::*field;
 };
 
 struct Key {
   std::string_view name;
-  std::variant<Probability, Time, Where, Frames, Seed> target;
+  std::variant<Probability, Time, Where, Frames, Rate, Seed> target;
 };
 
 const Key kKeys[] = {
@@ -39,6 +42,7 @@ const Key kKeys[] = {
     {"ecn", &FaultOptions::ecn},
     {"delay_us", &FaultOptions::delay},
     {"jitter_us", &FaultOptions::jitter},
+    {"rate_mbps", Rate{&FaultOptions::rate_mbps}},
     {"blackhole", &FaultOptions::blackhole},
     {"flap_up_us", &FaultOptions::flap_up},
     {"flap_down_us", &FaultOptions::flap_down},
@@ -85,6 +89,13 @@ struct Assign {
     options.*key.field = value;
     return nullptr;
   }
+  const char* operator()(Rate key) const {
+    uint32_t value = 0;
+    if (!parse_number(text, value) || value > 1'000'000)
+      return "megabits per second, 1 to 10^6, or 0: unlimited";
+    options.*key.field = value;
+    return nullptr;
+  }
   const char* operator()(Seed key) const {
     uint64_t value = 0;
     if (!parse_number(text, value)) return "a number below 2^64";
@@ -97,22 +108,28 @@ Error unknown_key(const std::string& name) {
   std::string valid;
   for (const Key& key : kKeys)
     valid += (valid.empty() ? "fault." : ", fault.") + std::string(key.name);
-  return {Code::invalid_argument, "there is no key fault." + name + "; valid are " + valid};
+  return {Code::invalid_argument,
+          "there is no key fault." + name + "; valid are " + valid + ", fault.timeline"};
 }
 
 }  // namespace
 
+Result<void> set_fault_option(FaultOptions& options, const std::string& name,
+                              const std::string& value) {
+  const Key* found = nullptr;
+  for (const Key& key : kKeys)
+    if (key.name == name) found = &key;
+  if (found == nullptr) return unknown_key(name);
+  if (const char* wanted = std::visit(Assign{options, value}, found->target))
+    return Error{Code::invalid_argument, "fault." + name + "=" + value + ": give " + wanted};
+  return {};
+}
+
 Result<FaultOptions> parse_fault_options(
     const std::vector<std::pair<std::string, std::string>>& options) {
   FaultOptions result;
-  for (const auto& [name, value] : options) {
-    const Key* found = nullptr;
-    for (const Key& key : kKeys)
-      if (key.name == name) found = &key;
-    if (found == nullptr) return unknown_key(name);
-    if (const char* wanted = std::visit(Assign{result, value}, found->target))
-      return Error{Code::invalid_argument, "fault." + name + "=" + value + ": give " + wanted};
-  }
+  for (const auto& [name, value] : options)
+    if (const Result<void> ok = set_fault_option(result, name, value); !ok) return ok.error();
   return result;
 }
 

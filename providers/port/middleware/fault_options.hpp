@@ -32,12 +32,17 @@ struct FaultOptions {
   Duration reorder_time = Duration::from_us(20);
   Duration delay;                                   // of every frame, order kept
   Duration jitter;                                  // up to this more, order kept
+  uint32_t rate_mbps = 0;                           // of each direction; 0: unlimited
   FaultDirection blackhole = FaultDirection::none;  // drops everything ...
   Duration flap_up, flap_down;                      // ... or only for flap_down after each flap_up
   FaultDirection direction = FaultDirection::both;  // where all others apply
   uint64_t seed = 1;
 };
 
+// Sets one option from its key without "fault." in front. The error says what is wrong, and an
+// unknown key lists all.
+Result<void> set_fault_option(FaultOptions& options, const std::string& name,
+                              const std::string& value);
 // Options from keys without their "fault." in front. The error names what is wrong, and all keys.
 Result<FaultOptions> parse_fault_options(
     const std::vector<std::pair<std::string, std::string>>& options);

@@ -117,9 +117,21 @@ Instant monotonic_clock() {
 Result<std::unique_ptr<transport::Port>> FaultPort::wrap(
     std::unique_ptr<transport::Port> inner,
     const std::vector<std::pair<std::string, std::string>>& options) {
-  const Result<FaultOptions> parsed = parse_fault_options(options);
+  std::vector<std::pair<std::string, std::string>> of_frames;
+  std::string file;
+  for (const auto& [name, value] : options)
+    if (name == "timeline")
+      file = value;
+    else
+      of_frames.emplace_back(name, value);
+  Result<FaultOptions> parsed = parse_fault_options(of_frames);
   if (!parsed) return parsed.error();
-  return std::unique_ptr<transport::Port>(new FaultPort(std::move(inner), *parsed));
+  Result<FaultTimeline> timeline = FaultTimeline{};
+  if (!file.empty()) timeline = read_fault_timeline(file, *parsed);
+  if (!timeline) return timeline.error();
+  auto port = std::make_unique<FaultPort>(std::move(inner), *parsed);
+  port->timeline_ = std::move(*timeline);
+  return std::unique_ptr<transport::Port>(std::move(port));
 }
 
 FaultPort::FaultPort(std::unique_ptr<transport::Port> inner, const FaultOptions& options,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "providers/port/middleware/fault_lane.hpp"
+#include "providers/port/middleware/fault_timeline.hpp"
 #include "providers/port/middleware/wrapping_port.hpp"
 
 namespace weft::middleware {
@@ -26,13 +27,15 @@ class FaultPort final : public WrappingPort {
   // Wraps `inner`. `clock`: for delays, read once per call that needs it.
   FaultPort(std::unique_ptr<transport::Port> inner, const FaultOptions& options,
             FaultClock clock = monotonic_clock);
-  // For the table of middleware: keys without "fault.".
+  // For the table of middleware: keys without "fault.", and `timeline`.
   static Result<std::unique_ptr<transport::Port>> wrap(
       std::unique_ptr<transport::Port> inner,
       const std::vector<std::pair<std::string, std::string>>& options);
 
   // Other faults from now on; what is held back stays due when it was. The seed is not used again.
   void change(const FaultOptions& options) noexcept { options_ = options; }
+  // What fault.timeline names; the owner of the device does it at its time. Empty: nothing.
+  const FaultTimeline& timeline() const noexcept { return timeline_; }
   // How often a fault happened, both directions.
   uint64_t operator[](Fault fault) const noexcept { return sent_[fault] + received_[fault]; }
 
@@ -54,6 +57,7 @@ class FaultPort final : public WrappingPort {
 
   transport::Capabilities capabilities_;
   FaultOptions options_;
+  FaultTimeline timeline_;
   FaultClock clock_;
   FaultLane sent_;
   FaultLane received_;

@@ -52,6 +52,9 @@ class WrappingPort : public transport::Port {
     inner_->append_counters(counters);
   }
 
+  const transport::Port& inner() const noexcept { return *inner_; }
+  transport::Port& inner() noexcept { return *inner_; }
+
  protected:
   std::unique_ptr<transport::Port> inner_;
 };
