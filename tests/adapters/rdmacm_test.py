@@ -93,6 +93,11 @@ class Programs:
                        f"rstream -s {{}} -T {how} -T v -S 20000 -C 10", "custom")
         self.check("riostream -T v -S 20000 -C 10", "riostream -s {} -T v -S 20000 -C 10", "custom")
 
+    def test_datagram_sockets(self):
+        for how in ("b", "n", "a"):
+            self.check(f"udpong -T {how} -S 1000 -C 50",
+                       f"udpong -s {{}} -T {how} -S 1000 -C 50", "1000 ", serves_on=True)
+
     def test_a_file_arrives(self):
         with tempfile.TemporaryDirectory(prefix="weft-rdmacm-") as folder:
             source, target = pathlib.Path(folder, "source"), pathlib.Path(folder, "target")
@@ -119,6 +124,29 @@ class Programs:
 
 class OverUdp(Programs, unittest.TestCase):
     devices, address = (SERVER, CLIENT), "127.0.0.21"
+
+    def test_a_killed_listener_harms_no_other(self):
+        """Two listeners in two processes at one address."""
+        first, second = (drop_in.Process(f"rping -s -P -p {port}".split(), SERVER, (), LIMIT_S)
+                         for port in (7301, 7302))
+        try:
+            def ping(server, port):
+                words = f"rping -c -a 127.0.0.21 -p {port} -C 3 -V".split()
+                started_beside(server, lambda: drop_in.run(*words, device=CLIENT, limit=LIMIT_S),
+                               LIMIT_S)
+            ping(first, 7301)
+            ping(second, 7302)
+            first.kill()
+            ping(second, 7302)
+            third = drop_in.Process("rping -s -P -p 7301".split(), SERVER, (), LIMIT_S)
+            try:
+                ping(third, 7301)
+            finally:
+                third.close()
+            ping(second, 7302)
+        finally:
+            first.close()
+            second.close()
 
     def test_multicast(self):
         receiver = drop_in.Process("mckey -m 239.7.7.7 -b 127.0.0.21".split(), SERVER, (), LIMIT_S)

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "lib/adapters/verbs/rdmacm/addresses.hpp"
+#include "lib/adapters/verbs/rdmacm/datagram/calls.hpp"
 #include "lib/adapters/verbs/rdmacm/stream/calls.hpp"
 
 namespace weft::rdmacm::stream {
@@ -107,6 +108,9 @@ using namespace weft::rdmacm;
 using namespace weft::rdmacm::stream;
 
 int rbind(int fd, const sockaddr* address, socklen_t) {
+  if (const auto done = datagram::with_datagram(
+          "rbind", fd, [&](datagram::Socket& s) { return datagram::bind(s, address); }))
+    return *done;
   return with_socket("rbind", fd, [&](Socket& s, auto&) {
     if (s.phase != Phase::idle) return refuse(EINVAL, "rbind", "the socket is bound already");
     const int bound = rdma_bind_addr(s.id, const_cast<sockaddr*>(address));
@@ -145,6 +149,9 @@ int raccept(int fd, sockaddr* address, socklen_t* length) {
 }
 
 int rconnect(int fd, const sockaddr* address, socklen_t) {
+  if (const auto done = datagram::with_datagram(
+          "rconnect", fd, [&](datagram::Socket& s) { return datagram::connect(s, address); }))
+    return *done;
   return with_socket("rconnect", fd, [&](Socket& s, auto& hold) {
     if (s.phase == Phase::connected) return refuse(EISCONN, "rconnect", "it is connected");
     if (s.phase == Phase::idle || s.phase == Phase::bound) {
@@ -162,6 +169,7 @@ int rconnect(int fd, const sockaddr* address, socklen_t) {
 }
 
 int rshutdown(int fd, int how) {
+  if (datagram::is_datagram(fd)) return 0;
   return with_socket("rshutdown", fd, [&](Socket& s, auto& hold) {
     if (how == SHUT_RD) return s.may_receive = false, 0;
     if (s.phase != Phase::connected) return 0;

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
+#include "lib/adapters/verbs/rdmacm/addresses.hpp"
+#include "lib/adapters/verbs/rdmacm/datagram/calls.hpp"
 #include "lib/adapters/verbs/rdmacm/stream/calls.hpp"
 
 namespace weft::rdmacm::stream {
@@ -63,6 +66,12 @@ ssize_t for_each(const iovec* buffers, size_t count, Part part) {
   return total;
 }
 
+void give_address(const sockaddr_storage& from, sockaddr* out, socklen_t* length) {
+  const size_t size = length_of(reinterpret_cast<const sockaddr*>(&from));
+  std::memcpy(out, &from, std::min<size_t>(size, *length));
+  *length = static_cast<socklen_t>(size);
+}
+
 }  // namespace
 
 }  // namespace weft::rdmacm::stream
@@ -71,16 +80,29 @@ using namespace weft::rdmacm;
 using namespace weft::rdmacm::stream;
 
 ssize_t rsend(int fd, const void* buf, size_t len, int flags) {
+  if (const auto sent = datagram::with_datagram("rsend", fd, [&](datagram::Socket& s) {
+        return datagram::send(s, buf, len, flags, nullptr);
+      }))
+    return *sent;
   return with_socket("rsend", fd,
                      [&](Socket& s, auto& hold) { return send_all(s, hold, buf, len, flags); });
 }
 
 ssize_t rrecv(int fd, void* buf, size_t len, int flags) {
+  if (const auto received = datagram::with_datagram("rrecv", fd, [&](datagram::Socket& s) {
+        return datagram::receive(s, buf, len, flags, nullptr);
+      }))
+    return *received;
   return with_socket("rrecv", fd,
                      [&](Socket& s, auto& hold) { return receive(s, hold, buf, len, flags); });
 }
 
 ssize_t rsendmsg(int fd, const msghdr* msg, int flags) {
+  if (datagram::is_datagram(fd) && msg->msg_iovlen != 1)
+    return refuse(EOPNOTSUPP, "rsendmsg", "a datagram comes from one buffer");
+  if (datagram::is_datagram(fd))
+    return rsendto(fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len, flags,
+                   static_cast<const sockaddr*>(msg->msg_name), msg->msg_namelen);
   return with_socket("rsendmsg", fd, [&](Socket& s, auto& hold) {
     return for_each(msg->msg_iov, msg->msg_iovlen, [&](const iovec& part, bool) {
       return send_all(s, hold, part.iov_base, part.iov_len, flags);
@@ -89,6 +111,11 @@ ssize_t rsendmsg(int fd, const msghdr* msg, int flags) {
 }
 
 ssize_t rrecvmsg(int fd, msghdr* msg, int flags) {
+  if (datagram::is_datagram(fd) && msg->msg_iovlen != 1)
+    return refuse(EOPNOTSUPP, "rrecvmsg", "a datagram goes to one buffer");
+  if (datagram::is_datagram(fd))
+    return rrecvfrom(fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len, flags,
+                     static_cast<sockaddr*>(msg->msg_name), &msg->msg_namelen);
   return with_socket("rrecvmsg", fd, [&](Socket& s, auto& hold) {
     return for_each(msg->msg_iov, msg->msg_iovlen, [&](const iovec& part, bool has_some) {
       return receive(s, hold, part.iov_base, part.iov_len, has_some ? flags | MSG_DONTWAIT : flags);
@@ -98,11 +125,22 @@ ssize_t rrecvmsg(int fd, msghdr* msg, int flags) {
 
 ssize_t rsendto(int fd, const void* buf, size_t len, int flags, const sockaddr* address,
                 socklen_t) {
+  if (const auto sent = datagram::with_datagram("rsendto", fd, [&](datagram::Socket& s) {
+        return datagram::send(s, buf, len, flags, address);
+      }))
+    return *sent;
   if (address != nullptr) return refuse(EISCONN, "rsendto", "the stream has its destination");
   return rsend(fd, buf, len, flags);
 }
 
 ssize_t rrecvfrom(int fd, void* buf, size_t len, int flags, sockaddr* address, socklen_t* length) {
+  sockaddr_storage from{};
+  if (const auto got = datagram::with_datagram("rrecvfrom", fd, [&](datagram::Socket& s) {
+        return datagram::receive(s, buf, len, flags, &from);
+      })) {
+    if (*got >= 0 && address != nullptr) give_address(from, address, length);
+    return *got;
+  }
   const ssize_t received = rrecv(fd, buf, len, flags);
   if (received >= 0 && address != nullptr) (void)rgetpeername(fd, address, length);
   return received;

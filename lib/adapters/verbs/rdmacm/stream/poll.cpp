@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "lib/adapters/verbs/rdmacm/datagram/calls.hpp"
 #include "lib/adapters/verbs/rdmacm/stream/calls.hpp"
 
 namespace weft::rdmacm::stream {
@@ -46,12 +47,26 @@ short events_of(Socket& s, short wanted) {
 
 using Clock = std::chrono::steady_clock;
 
+// One look at a datagram socket: 1 if it has an event. Empty: it is none.
+std::optional<int> look_at_datagram(pollfd& p, std::vector<pollfd>& others) {
+  return datagram::with_datagram("rpoll", p.fd, [&](datagram::Socket& s) {
+    p.revents = datagram::events_of(s, p.events);
+    if (p.revents == 0 && !datagram::arm(s)) p.revents = datagram::events_of(s, p.events);
+    datagram::append_descriptors(s, others);
+    return static_cast<int>(p.revents != 0);
+  });
+}
+
 // One look at all; fills `revents` and returns how many have some.
 int look(pollfd* fds, nfds_t count, std::vector<pollfd>& others) {
   int ready = 0;
   others.clear();
   for (nfds_t i = 0; i < count; ++i) {
     fds[i].revents = 0;
+    if (const auto ready_now = look_at_datagram(fds[i], others)) {
+      ready += *ready_now;
+      continue;
+    }
     const std::shared_ptr<Socket> socket = fds[i].fd >= 0 ? find(fds[i].fd) : nullptr;
     if (socket == nullptr) {
       others.push_back(fds[i]);
@@ -71,7 +86,8 @@ int look(pollfd* fds, nfds_t count, std::vector<pollfd>& others) {
 int copy_others(pollfd* fds, nfds_t count, const std::vector<pollfd>& others) {
   int ready = 0;
   for (nfds_t i = 0; i < count; ++i) {
-    if (fds[i].fd >= 0 && find(fds[i].fd) != nullptr) continue;
+    if (fds[i].fd >= 0 && (find(fds[i].fd) != nullptr || datagram::is_datagram(fds[i].fd)))
+      continue;
     for (const pollfd& other : others)
       if (other.fd == fds[i].fd && other.events == fds[i].events) fds[i].revents = other.revents;
     ready += fds[i].revents != 0;

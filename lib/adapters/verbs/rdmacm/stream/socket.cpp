@@ -15,6 +15,7 @@
 
 #include "lib/adapters/verbs/rdmacm/addresses.hpp"
 #include "lib/adapters/verbs/rdmacm/calls.hpp"
+#include "lib/adapters/verbs/rdmacm/datagram/calls.hpp"
 #include "lib/adapters/verbs/rdmacm/stream/calls.hpp"
 
 namespace weft::rdmacm::stream {
@@ -92,6 +93,19 @@ int give_address(const sockaddr* address, sockaddr* out, socklen_t* length) {
   return give(address, address->sa_family != AF_UNSPEC ? length_of(address) : 0, out, length);
 }
 
+// Options of a datagram socket are hints: its queues and buffers have one size.
+constexpr int kNoError = 0;
+bool is_known_option(int level, int name) {
+  Options options;
+  int ignored = 0;
+  return flag_of(options, level, name, ignored) != nullptr ||
+         size_of(options, level, name) != nullptr ||
+         (level == SOL_SOCKET && (name == SO_ERROR || name == SO_LINGER));
+}
+int no_such_option() {
+  return refuse(ENOPROTOOPT, "rsetsockopt, rgetsockopt", "rsockets have no such option");
+}
+
 }  // namespace
 
 Socket::~Socket() {
@@ -133,8 +147,10 @@ int rsocket(int domain, int type, int) {
   return guarded("rsocket", [&] {
     if (domain != AF_INET && domain != AF_INET6)
       return refuse(EAFNOSUPPORT, "rsocket", "the domain is not AF_INET or AF_INET6");
-    if ((type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != SOCK_STREAM)
-      return refuse(EOPNOTSUPP, "rsocket", "of weft's rsockets there are SOCK_STREAM ones only");
+    const int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (kind == SOCK_DGRAM) return datagram::create((type & SOCK_NONBLOCK) != 0);
+    if (kind != SOCK_STREAM)
+      return refuse(EOPNOTSUPP, "rsocket", "rsockets are SOCK_STREAM or SOCK_DGRAM");
     const std::shared_ptr<Socket> made = create();
     if (made == nullptr || rdma_create_id(made->channel, &made->id, made.get(), RDMA_PS_TCP) != 0)
       return -1;
@@ -146,6 +162,7 @@ int rsocket(int domain, int type, int) {
 
 int rclose(int fd) {
   return guarded("rclose", [&] {
+    if (datagram::close(fd)) return 0;
     const std::shared_ptr<Socket> socket = find(fd);
     if (socket == nullptr) return refuse(EBADF, "rclose", "no rsocket of that number");
     if (socket->phase == Phase::connected) (void)rshutdown(fd, SHUT_RDWR);
@@ -159,6 +176,7 @@ int rclose(int fd) {
 }
 
 int rsetsockopt(int fd, int level, int name, const void* value, socklen_t length) {
+  if (datagram::is_datagram(fd)) return is_known_option(level, name) ? 0 : no_such_option();
   return with_socket("rsetsockopt", fd, [&](Socket& s, auto&) {
     int number = 0, ignored = 0;
     if (value != nullptr && level == SOL_SOCKET && name == SO_LINGER) return 0;
@@ -184,6 +202,9 @@ int rsetsockopt(int fd, int level, int name, const void* value, socklen_t length
 }
 
 int rgetsockopt(int fd, int level, int name, void* value, socklen_t* length) {
+  if (datagram::is_datagram(fd))
+    return is_known_option(level, name) ? give(&kNoError, sizeof kNoError, value, length)
+                                        : no_such_option();
   return with_socket("rgetsockopt", fd, [&](Socket& s, auto&) {
     int number = 0;
     if (level == SOL_SOCKET && name == SO_ERROR) {
@@ -200,12 +221,22 @@ int rgetsockopt(int fd, int level, int name, void* value, socklen_t* length) {
 }
 
 int rgetpeername(int fd, sockaddr* address, socklen_t* length) {
+  if (const auto given = datagram::with_datagram("rgetpeername", fd, [&](datagram::Socket& s) {
+        if (!s.destination) return refuse(ENOTCONN, "rgetpeername", "it is not connected");
+        return give_address(reinterpret_cast<sockaddr*>(&*s.destination), address, length);
+      }))
+    return *given;
   return with_socket("rgetpeername", fd, [&](Socket& s, auto&) {
     return give_address(rdma_get_peer_addr(s.id), address, length);
   });
 }
 
 int rgetsockname(int fd, sockaddr* address, socklen_t* length) {
+  if (const auto given = datagram::with_datagram("rgetsockname", fd, [&](datagram::Socket& s) {
+        const sockaddr_storage name = datagram::name_of(s);
+        return give_address(reinterpret_cast<const sockaddr*>(&name), address, length);
+      }))
+    return *given;
   return with_socket("rgetsockname", fd, [&](Socket& s, auto&) {
     return give_address(rdma_get_local_addr(s.id), address, length);
   });
@@ -216,11 +247,13 @@ int rfcntl(int fd, int command, ...) {
   va_start(arguments, command);
   const int argument = command == F_SETFL ? va_arg(arguments, int) : 0;
   va_end(arguments);
-  return with_socket("rfcntl", fd, [&](Socket& s, auto&) {
+  const auto change = [&](auto& s) {
     if (command == F_GETFL) return s.nonblocking ? O_NONBLOCK : 0;
     if (command != F_SETFL)
       return refuse(EINVAL, "rfcntl", "the command is not F_GETFL or F_SETFL");
     s.nonblocking = (argument & O_NONBLOCK) != 0;
     return 0;
-  });
+  };
+  if (const auto done = datagram::with_datagram("rfcntl", fd, change)) return *done;
+  return with_socket("rfcntl", fd, [&](Socket& s, auto&) { return change(s); });
 }
