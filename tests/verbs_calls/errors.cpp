@@ -2,6 +2,7 @@
 // Refusals: errno of wrong arguments, EBUSY while children exist, EOPNOTSUPP for what no device in
 // software can do.
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "tests/verbs_calls/cases.hpp"
 #include "tests/verbs_calls/ends.hpp"
@@ -153,6 +154,34 @@ void domains(Ends& ends) {
   CHECK_ERROR(0, ibv_close_xrcd(xrcd));
 }
 
+// Who opens the same file has the same domain: a queue of one takes messages for the other.
+void domains_of_files(Ends& ends) {
+  ibv_xrcd_init_attr attr{};
+  attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  attr.fd = open("/", O_RDONLY);
+  REQUIRE(attr.fd >= 0);
+  CHECK_REFUSED(EAGAIN, ibv_open_xrcd(ends.context, &attr));
+  attr.oflags = O_CREAT;
+  ibv_xrcd* first = ibv_open_xrcd(ends.context, &attr);
+  REQUIRE(first != nullptr);
+  attr.oflags = O_CREAT | O_EXCL;
+  CHECK_REFUSED(EINVAL, ibv_open_xrcd(ends.context, &attr));
+  attr.oflags = 0;
+  ibv_xrcd* second = ibv_open_xrcd(ends.context, &attr);
+  REQUIRE(second != nullptr);
+  CHECK_ERROR(0, ibv_close_xrcd(first));
+  ibv_qp_init_attr_ex init{};
+  init.qp_type = IBV_QPT_XRC_RECV;
+  init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+  init.xrcd = second;
+  ibv_qp* qp = ibv_create_qp_ex(ends.context, &init);
+  REQUIRE(qp != nullptr);
+  CHECK_ERROR(0, ibv_destroy_qp(qp));
+  CHECK_ERROR(0, ibv_close_xrcd(second));
+  CHECK_REFUSED(EAGAIN, ibv_open_xrcd(ends.context, &attr));  // the last one has closed it
+  close(attr.fd);
+}
+
 void not_in_software(Ends& ends) {
   CHECK_REFUSED(EOPNOTSUPP, ibv_import_device(0));
   CHECK_REFUSED(EOPNOTSUPP, ibv_import_pd(ends.context, 1));
@@ -179,5 +208,6 @@ void check_errors() {
   full_queues(ends);
   children(ends);
   domains(ends);
+  domains_of_files(ends);
   not_in_software(ends);
 }

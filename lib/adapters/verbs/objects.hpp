@@ -25,6 +25,7 @@ struct Mr;
 struct Qp;
 struct Srq;
 struct Cq;
+struct Xrcd;
 
 // A device of the list (device_list.hpp): it lives as long as the process.
 struct DeviceEntry {
@@ -46,6 +47,7 @@ struct DeviceEntry {
   std::unordered_map<uint32_t, Srq*> srqs;  // by SharedReceiveQueue::number()
   std::unordered_map<uint32_t, Cq*> cqs;    // by CompletionQueue::number()
   std::unordered_map<uint32_t, Mr*> mrs;    // by lkey
+  std::vector<Xrcd*> xrcds;                 // those of files
 };
 
 // Counts what must be destroyed before an object can be (EBUSY).
@@ -109,9 +111,13 @@ struct Mw {
   MemoryWindow window;
 };
 
+// The device and inode of a file.
+using FileId = std::pair<uint64_t, uint64_t>;
+
 struct Xrcd {
   ibv_xrcd xrcd;
   XrcDomain domain;
+  std::optional<FileId> file;  // empty: of none
   Users users{0};
 };
 
