@@ -81,6 +81,8 @@ Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& loc
     const UnixAddress address = slot_address(group->prefix_, static_cast<Slot>(slot));
     if (::bind(fd, reinterpret_cast<const sockaddr*>(&address.address), address.length) == 0) {
       group->slot_ = static_cast<Slot>(slot);
+      group->forwarded_ = &members.forwarded(group->slot_);
+      group->generation_ = &members.generations();
       members.remove_member(group->slot_);  // that of a process that was killed
       (void)group->remove_dead();
       const bool lone = !members.has_members();
@@ -271,7 +273,7 @@ bool AddressGroup::receive(Message& message, size_t capacity) noexcept {
   header.msg_iovlen = 2;
   header.msg_control = control;
   header.msg_controllen = sizeof control;
-  const uint32_t expected = table_->forwarded(slot_);
+  const uint32_t expected = forwarded_->load(std::memory_order_acquire);
   const ssize_t n = ::recvmsg(fd(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (n < 0) {
     received_ = expected;  // a message that is counted now comes with the next change

@@ -71,12 +71,14 @@ class AddressGroup {
   // The kernel gave us a frame whose queue pair number names another slot: corrects the program.
   void on_foreign_frame(Slot slot) noexcept;
   // The UDP socket had no more frames.
-  void on_empty() noexcept { empty_since_ = table_->generation(); }
+  void on_empty() noexcept { empty_since_ = generation_->load(std::memory_order_acquire); }
   // All frames that were read from the UDP socket have been looked at, and some were foreign. A
   // progress thread that sleeps again after the last frame would never find the socket empty.
   void look_whether_empty() noexcept;
-  // True: receive() has a message.
-  bool has_forwarded() const noexcept { return table_->forwarded(slot_) != received_; }
+  // True: receive() has a message. Asked before each read, so it is two loads and no more.
+  bool has_forwarded() const noexcept {
+    return forwarded_->load(std::memory_order_acquire) != received_;
+  }
   // Reads one forwarded message into message.bytes.
   bool receive(Message& message, size_t capacity) noexcept;
 
@@ -99,6 +101,8 @@ class AddressGroup {
   std::unique_ptr<GroupTable> table_;
   Descriptor socket_;
   std::string prefix_;  // the name up to the slot
+  // In the table: messages for us, and the generation of the program.
+  const std::atomic<uint32_t>*forwarded_ = nullptr, *generation_ = nullptr;
   Slot slot_ = 0;
   bool joined_ = false;       // the table has our slot
   int udp_ = -1;              // our socket in the group; -1: not entered

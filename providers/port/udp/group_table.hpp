@@ -68,9 +68,8 @@ class GroupTable {
   void swap_sockets(Slot a, Slot b) noexcept;
 
   // Increases with each attached program. `stale`: the order has changed since.
-  uint32_t generation() const noexcept {
-    return layout_->generation.load(std::memory_order_acquire);
-  }
+  uint32_t generation() const noexcept { return generations().load(std::memory_order_acquire); }
+  const std::atomic<uint32_t>& generations() const noexcept { return layout_->generation; }
   bool stale() const noexcept { return layout_->stale.load(kRelaxed) != 0; }
   void set_stale() noexcept { layout_->stale.store(1, kRelaxed); }
   void program_attached() noexcept;
@@ -79,9 +78,8 @@ class GroupTable {
   void count_forwarded(Slot to) noexcept {
     member(to).forwarded.fetch_add(1, std::memory_order_release);
   }
-  uint32_t forwarded(Slot to) const noexcept {
-    return member(to).forwarded.load(std::memory_order_acquire);
-  }
+  // Of the member with the slot; as long as the table.
+  const std::atomic<uint32_t>& forwarded(Slot to) const noexcept { return member(to).forwarded; }
 
   // ---- queue pair 1
   // The member has a connection manager: it answers requests that no member listens for.

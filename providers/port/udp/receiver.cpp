@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace weft::port::udp {
 
@@ -56,12 +57,8 @@ size_t Receiver::receive(std::span<transport::Frame> frames) noexcept {
 
 void Receiver::fetch() noexcept {
   next_ = filled_ = 0;
-  if (group_ != nullptr) {  // in turns with the main socket
-    ++reads_;
-    const bool look = !forwarded_last_ && (reads_ >= kForwardedEvery || group_->has_forwarded());
-    forwarded_last_ = look && fetch_forwarded();
-    if (forwarded_last_) return;
-  }
+  if (group_ != nullptr && (--reads_left_ == 0 || group_->has_forwarded()) && fetch_forwarded())
+    return;
   for (uint32_t i = 0; i < depth_; ++i) {
     headers_[i].msg_hdr.msg_namelen = sizeof(sockaddr_in6);
     headers_[i].msg_hdr.msg_controllen = kControlBytes;
@@ -106,14 +103,17 @@ void Receiver::adapt_depth(bool trains) noexcept {
   }
 }
 
+// In turns with the main socket. False: that one is to be read.
 bool Receiver::fetch_forwarded() noexcept {
-  const bool got = group_->receive(slots_[0].message, kBufferBytes);
-  reads_ = got ? kForwardedEvery : 0;  // more may wait
-  filled_ = got ? 1 : 0;
-  return got;
+  reads_left_ = 1;  // more may wait
+  if (std::exchange(forwarded_last_, false)) return false;
+  forwarded_last_ = group_->receive(slots_[0].message, kBufferBytes);
+  if (!forwarded_last_) reads_left_ = kForwardedEvery;
+  filled_ = forwarded_last_ ? 1 : 0;
+  return forwarded_last_;
 }
 
-void Receiver::expect_forwarded() noexcept { reads_ = kForwardedEvery; }
+void Receiver::expect_forwarded() noexcept { reads_left_ = 1; }
 
 void Receiver::parse(uint32_t i, uint32_t length) noexcept {
   const msghdr& header = headers_[i].msg_hdr;

@@ -69,7 +69,7 @@ class Receiver {
   uint32_t full_reads_ = 0;
   uint32_t filled_ = 0;          // messages read
   uint32_t next_ = 0;            // first of them with frames left
-  uint32_t reads_ = 0;           // since forwarded messages were looked for
+  uint32_t reads_left_ = 1;      // until forwarded messages are looked for in any case
   bool forwarded_last_ = false;  // the last read was one of forwarded messages
   AddressGroup* group_;
   std::byte* memory_ = nullptr;
