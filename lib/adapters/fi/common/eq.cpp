@@ -145,12 +145,12 @@ void Eq::push_error(::fid* owner, int code, const void* data, size_t length) noe
   push(std::move(entry));
 }
 
-void Eq::push_av_error(::fid* av, int code, size_t index) noexcept {
+void Eq::push_av_error(::fid* av, void* context, int code, size_t index) noexcept {
   EqEvent entry{.event = 0, .bytes = {}, .error = code, .info = nullptr};
   guarded([&] {
     fi_eq_err_entry head{};
     head.fid = av;
-    head.context = av->context;
+    head.context = context;
     head.data = index;
     head.err = code;
     const char* bytes = reinterpret_cast<const char*>(&head);

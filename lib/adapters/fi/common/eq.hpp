@@ -41,8 +41,8 @@ struct Eq final : fid_eq {
                        size_t length) noexcept;
   // An error of `owner`; `code` is positive.
   void push_error(::fid* owner, int code, const void* data, size_t length) noexcept;
-  // The insertion of address `index` by an address vector has failed.
-  void push_av_error(::fid* av, int code, size_t index) noexcept;
+  // The insertion of address `index` by an address vector has failed; `context` is the call's.
+  void push_av_error(::fid* av, void* context, int code, size_t index) noexcept;
   // Forgets the events of an object that is closed.
   void forget(const ::fid* owner) noexcept;
   // As fi_eq_read, of what is there: makes no progress.

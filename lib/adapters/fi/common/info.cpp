@@ -125,6 +125,7 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
     Info info = describe(**device);
     if (!info) return -FI_ENOMEM;
     info->fabric_attr->api_version = version;
+    if (hints != nullptr) info->handle = hints->handle;
     if (const int code = restrict_to(*info, version, hints)) return code;
     if (flags & FI_PROV_ATTR_ONLY) return *out = info.release(), 0;
     Ends ends;

@@ -74,6 +74,8 @@ struct Mr final : fid_mr {
 int open_fabric(fi_fabric_attr* attr, fid_fabric** fabric, void* context) noexcept;
 // fi_ops_fabric::domain.
 int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context) noexcept;
+// fi_ops_domain::poll_open.
+int open_poll(fid_domain* domain, fi_poll_attr* attr, fid_poll** poll) noexcept;
 // fi_ops_domain::mr.
 fi_ops_mr& registration_ops() noexcept;
 

@@ -42,6 +42,10 @@ int connect(fid_ep* fid, const void* address, const void* data, size_t length) n
     if (!connections) return failed(FI_LOG_EP_CTRL, "fi_connect", connections.error());
     auto id = (*connections)->channel().create_id();
     if (!id) return failed(FI_LOG_EP_CTRL, "fi_connect", id.error());
+    const Name own = name_in(*ep.info, name->gid);
+    if (own.port != 0)
+      if (auto bound = id->bind(own.port); !bound)
+        return failed(FI_LOG_EP_CTRL, "fi_connect", bound.error());
     ep.connection_data = private_data_of(data, length);
     ep.id = *id;
     (*connections)->add(*id, ep);

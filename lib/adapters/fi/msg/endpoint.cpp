@@ -189,10 +189,18 @@ Result<void> Ep::enable() {
 int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** out, void* context) noexcept {
   return guarded([&]() -> int {
     if (info->ep_attr && info->ep_attr->type != FI_EP_MSG) return -FI_EINVAL;
-    auto* request = reinterpret_cast<ConnectRequest*>(info->handle);
-    if (request != nullptr && request->fid.fclass != FI_CLASS_CONNREQ) return -FI_EINVAL;
     Info copy(fi_dupinfo(info));
     if (!copy) return -FI_ENOMEM;
+    size_t handle = FI_CLASS_CONNREQ;
+    if (info->handle != nullptr) handle = info->handle->fclass;
+    auto* request = reinterpret_cast<ConnectRequest*>(info->handle);
+    if (handle == FI_CLASS_PEP) {  // its address becomes that of the endpoint
+      const auto* pep = static_cast<Pep*>(reinterpret_cast<fid_pep*>(info->handle));
+      if (!set_source(*copy, pep->name)) return -FI_ENOMEM;
+      request = nullptr;
+    } else if (handle != FI_CLASS_CONNREQ) {
+      return -FI_EINVAL;
+    }
     auto* ep = new Ep(*static_cast<Domain*>(domain), std::move(copy), context);
     if (request != nullptr) {
       ep->id = request->id;

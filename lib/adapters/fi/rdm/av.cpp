@@ -38,10 +38,10 @@ int inserted(Av& av, size_t count, void* context) noexcept {
   });
 }
 
-void refuse(Av& av, size_t index, uint64_t flags, int* errors, fi_addr_t* out) noexcept {
+void refuse(Av& av, size_t index, uint64_t flags, void* context, fi_addr_t* out) noexcept {
   if (out != nullptr) out[index] = FI_ADDR_NOTAVAIL;
-  if (errors != nullptr && (flags & FI_SYNC_ERR)) errors[index] = FI_EINVAL;
-  if (av.reports && av.eq != nullptr) av.eq->push_av_error(&av.fid, FI_EINVAL, index);
+  if (flags & FI_SYNC_ERR) static_cast<int*>(context)[index] = FI_EINVAL;
+  if (av.reports && av.eq != nullptr) av.eq->push_av_error(&av.fid, context, FI_EINVAL, index);
 }
 
 int insert(fid_av* fid, const void* addresses, size_t count, fi_addr_t* out, uint64_t flags,
@@ -56,7 +56,7 @@ int insert(fid_av* fid, const void* addresses, size_t count, fi_addr_t* out, uin
     for (size_t i = 0; i < count; ++i) {
       const auto name = name_at(static_cast<const char*>(addresses) + i * length_of(format));
       if (!name || format_of(name->gid) != format || (name->port == 0 && name->queue.value == 0)) {
-        refuse(av, i, flags, errors, out);
+        refuse(av, i, flags, context, out);
         continue;
       }
       if (errors != nullptr) errors[i] = 0;

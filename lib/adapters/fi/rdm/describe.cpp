@@ -40,7 +40,7 @@ void describe_endpoint(fi_info& info, const OpenDevice& device) noexcept {
   ep.rx_ctx_cnt = 1;
 
   fi_domain_attr& domain = *info.domain_attr;
-  domain.av_type = FI_AV_TABLE;
+  domain.av_type = FI_AV_UNSPEC;  // both: numbers are those of a table
   domain.cq_data_size = sizeof(uint64_t);
   domain.tx_ctx_cnt = domain.rx_ctx_cnt = domain.ep_cnt;
   domain.max_ep_tx_ctx = domain.max_ep_rx_ctx = 1;

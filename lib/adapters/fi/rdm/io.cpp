@@ -92,6 +92,9 @@ void Rdm::complete(const message::Completed& completed) {
       (completed.received ? FI_RECV : FI_SEND) | (completed.envelope.tagged ? FI_TAGGED : FI_MSG);
   entry.error = error_of(completed.code);
   entry.prov_error = static_cast<int>(entry.error == 0 ? Status::success : Status::fatal);
+  if (entry.error == FI_EIO)
+    FI_INFO(&provider(), FI_LOG_EP_DATA, "a %s ended in %s\n",
+            completed.received ? "receive" : "send", name(completed.code).data());
   const CompletionKind kind = CompletionKind::of(completed.cookie);
   if (!completed.received) {
     --outstanding_;
