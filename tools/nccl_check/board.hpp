@@ -19,9 +19,10 @@ enum class State : uint32_t { runs, passed, failed, not_applicable };
 
 struct RankRecord {
   std::atomic<State> state{State::runs};
-  std::atomic<uint32_t> step{0};  // 1: ready; rises with each rule that has ended
-  char text[512] = {};            // why it failed, or does not apply
-  char place[128] = {};           // what the rank does now: named if it hangs or dies there
+  std::atomic<uint32_t> step{0};   // 1: ready; rises with each rule that has ended
+  std::atomic<uint32_t> waits{0};  // begun: that they do not rise any more shows a call that hangs
+  char text[512] = {};             // why it failed, or does not apply
+  char place[128] = {};            // what the rank does now: named if it hangs or dies there
   std::array<double, kMaxFigures> figures{};
   std::array<std::array<std::byte, nccl::kHandleSize>, kMaxHandles> handles{};
   std::array<std::atomic<uint32_t>, kMaxHandles> published{};

@@ -108,6 +108,7 @@ size_t Rank::random_size(size_t low, size_t high) {
 
 void Rank::wait_until(const std::string& what, const std::function<bool()>& done,
                       uint32_t calls_per_yield) {
+  ++record().waits;
   const auto deadline = Clock::now() + std::chrono::duration<double>(settings_.limit_s);
   for (uint32_t turn = 1; !done(); ++turn) {
     if (board_.stopped != 0) throw Stopped{};

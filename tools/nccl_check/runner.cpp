@@ -113,12 +113,17 @@ class Batch {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
-  // Waits until each rank has reached `step` or ended. False: after the limit.
+  // Waits until each rank has reached `step` or ended. False: for longer than the limit no rank has
+  // gone on.
   bool wait(uint32_t step) {
-    const double limit_s = settings_.limit_s + (step == 1 ? 10 : 5);
-    const auto deadline = Clock::now() + std::chrono::duration<double>(limit_s);
-    while (Clock::now() < deadline) {
+    const std::chrono::duration<double> limit(settings_.limit_s + (step == 1 ? 10 : 5));
+    uint32_t seen = 0;
+    for (auto last = Clock::now(); Clock::now() < last + limit;) {
       bool all = true;
+      uint32_t waits = 0;
+      for (const RankRecord& each : board_->ranks) waits += each.waits;
+      if (waits != seen) last = Clock::now();
+      seen = waits;
       for (size_t i = 0; i < processes_.size(); ++i)
         all = (has_ended(processes_[i]) || board_->ranks[i].step >= step) && all;
       if (all) return true;
