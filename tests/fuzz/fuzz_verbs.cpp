@@ -49,7 +49,8 @@ class Program : public weft::fuzz::VerbsObjects {
     attr.qp_state = to;
     attr.cur_qp_state = from;
     attr.port_num = number / 1024 % 16 == 0 ? 2 : 1;
-    attr.path_mtu = number / 1024 % 16 == 1 ? static_cast<ibv_mtu>(9) : IBV_MTU_1024;
+    const bool no_mtu = number / 1024 % 16 == 1;
+    attr.path_mtu = no_mtu ? static_cast<ibv_mtu>(9) : IBV_MTU_1024;
     attr.path_mig_state = IBV_MIG_MIGRATED;
     attr.dest_qp_num = 77;
     attr.ah_attr = address(input);
@@ -57,7 +58,7 @@ class Program : public weft::fuzz::VerbsObjects {
     const bool fits = (mask & rule.needed) == rule.needed &&
                       (mask & ~(IBV_QP_STATE | rule.needed | rule.taken)) == 0;
     const bool wrong = ((mask & IBV_QP_PORT) != 0 && attr.port_num != 1) ||
-                       ((mask & IBV_QP_PATH_MTU) != 0 && attr.path_mtu == 9) ||
+                       ((mask & IBV_QP_PATH_MTU) != 0 && no_mtu) ||
                        ((mask & IBV_QP_AV) != 0 && address_is_wrong_);
     int expected = rule.legal && fits && !wrong ? 0 : EINVAL;
     if ((mask & kNotSupported) != 0) expected = EOPNOTSUPP;

@@ -52,9 +52,9 @@ struct Blocked {
   }
 };
 
-// `call` blocks until `wake` was called.
-template <class Call, class Wake>
-void interrupted_and_restarted(Call call, Wake wake) {
+// `call` blocks until `wake` was called; `after` follows its return.
+template <class Call, class Wake, class After>
+void interrupted_and_restarted(Call call, Wake wake, After after) {
   install(SIGUSR1, 0);
   {
     Blocked blocked(call);
@@ -70,6 +70,7 @@ void interrupted_and_restarted(Call call, Wake wake) {
   wake();
   blocked.thread.join();
   CHECK(blocked.result == 0);
+  after();
 }
 
 // pthread_cancel() ends the thread and nothing else.
@@ -90,11 +91,13 @@ void completion_events(Ends& ends) {
     return ibv_get_cq_event(channel, &cq, &of);
   };
   cancelled(call);
-  interrupted_and_restarted(call, [&] {
-    CHECK_ERROR(0, ibv_req_notify_cq(loop.cq, 0));
-    loop.write(ends, ends.mr->rkey);
-  });
-  ibv_ack_cq_events(loop.cq, 1);
+  interrupted_and_restarted(
+      call,
+      [&] {
+        CHECK_ERROR(0, ibv_req_notify_cq(loop.cq, 0));
+        loop.write(ends, ends.mr->rkey);
+      },
+      [&] { ibv_ack_cq_events(loop.cq, 1); });
   CHECK_ERROR(0, ibv_destroy_qp(loop.qp));
   CHECK_ERROR(0, ibv_destroy_cq(loop.cq));
   CHECK_ERROR(0, ibv_destroy_comp_channel(channel));
@@ -104,15 +107,16 @@ void asynchronous_events(Ends& ends) {
   ibv_async_event event{};
   const auto call = [&] { return ibv_get_async_event(ends.context, &event); };
   cancelled(call);
-  interrupted_and_restarted(call, [&] {
-    Loop loop(ends, nullptr);
-    loop.write(ends, ends.mr->rkey ^ 0xFFFF00);  // no such key
-    CHECK(wait_for(loop.cq).status != IBV_WC_SUCCESS);
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    ibv_ack_async_event(&event);
-    CHECK_ERROR(0, ibv_destroy_qp(loop.qp));
-    CHECK_ERROR(0, ibv_destroy_cq(loop.cq));
-  });
+  Loop loop(ends, nullptr);
+  interrupted_and_restarted(
+      call,
+      [&] {
+        loop.write(ends, ends.mr->rkey ^ 0xFFFF00);  // no such key
+        CHECK(wait_for(loop.cq).status != IBV_WC_SUCCESS);
+      },
+      [&] { ibv_ack_async_event(&event); });
+  CHECK_ERROR(0, ibv_destroy_qp(loop.qp));
+  CHECK_ERROR(0, ibv_destroy_cq(loop.cq));
 }
 
 // A timer of 500 us, while data is moved and objects come and go.
