@@ -87,7 +87,7 @@ inline constexpr uint32_t kCmQkey = 0x01234567;
 
 // A queue pair that the program moves itself, or that of the peer in an event.
 struct CmQueuePair {
-  QpNum number;
+  QpNum number{};
   QpType type = QpType::rc;
   bool shared_receives = false;  // has a shared receive queue; sent to the peer
   uint32_t qkey = kCmQkey;       // UD: of accept(); sent to the client
@@ -96,10 +96,10 @@ struct CmQueuePair {
 // The parameters of a side in connect() and accept(); in an event those of the peer (verbs:
 // rdma_conn_param).
 struct CmParameters {
-  std::vector<std::byte> private_data;  // connect(): at most 56 bytes, accept(): at most 196
-  uint8_t responder_resources = 16;     // READs and atomics that the peer may have outstanding here
-  uint8_t initiator_depth = 16;         // the same at the peer; lowered to what the peer offers
-  uint8_t rnr_retry = 7;                // 0..7, 7 = without limit: the peer's RNR retries
+  std::vector<std::byte> private_data{};  // connect(): at most 56 bytes, accept(): at most 196
+  uint8_t responder_resources = 16;  // READs and atomics that the peer may have outstanding here
+  uint8_t initiator_depth = 16;      // the same at the peer; lowered to what the peer offers
+  uint8_t rnr_retry = 7;             // 0..7, 7 = without limit: the peer's RNR retries
   // connect() only; sent to the acceptor.
   uint8_t retry_count = 7;    // 0..7
   uint8_t timeout = 14;       // retransmission timeout: 4.096 us * 2^14 = 67 ms
@@ -108,7 +108,7 @@ struct CmParameters {
   // Local attributes; only rq_psn is sent.
   Access access = Access::all;  // remote operations that the peer may do through this queue pair
   uint8_t min_rnr_timer = 12;   // index of the RNR timer table: 0.64 ms
-  std::optional<Psn> rq_psn;    // first PSN of the peer's packets; unset: random; not on ibverbs
+  std::optional<Psn> rq_psn{};  // first PSN of the peer's packets; unset: random; not on ibverbs
 };
 
 // Reasons of CmEventType::rejected that programs may want to handle (IBTA 12.6.7.2).
@@ -123,8 +123,8 @@ inline constexpr uint16_t kCmConsumer = 28;
 // The destination of datagrams to a service: SendRequest::to (an AddressHandle of `path`),
 // remote_qpn and remote_qkey.
 struct CmDatagramService {
-  AddressVector path;
-  QpNum qpn;
+  AddressVector path{};
+  QpNum qpn{};
   uint32_t qkey = 0;
 };
 
@@ -220,13 +220,13 @@ class CmId {
 // An event of a connection. It needs no acknowledgement.
 struct CmEvent {
   CmEventType type = CmEventType::disconnected;
-  CmId id;
-  CmId listener;        // connect_request: the listening id
+  CmId id{};
+  CmId listener{};      // connect_request: the listening id
   uint16_t reason = 0;  // rejected: a reason of IBTA 12.6.7.2
-  CmParameters peer;    // connect_request and established; rejected: only its private data
-  std::optional<CmQueuePair> queue_pair;     // of the peer: connect_request, connect_response
-  std::optional<CmDatagramService> service;  // established, after find_service()
-  std::optional<Error> error;                // rejected, unreachable and connect_error
+  CmParameters peer{};  // connect_request and established; rejected: only its private data
+  std::optional<CmQueuePair> queue_pair{};     // of the peer: connect_request, connect_response
+  std::optional<CmDatagramService> service{};  // established, after find_service()
+  std::optional<Error> error{};                // rejected, unreachable and connect_error
 };
 
 // Delivers the events of its ids (verbs: rdma_event_channel). Connections make progress only while

@@ -84,18 +84,18 @@ enum class Registrations : uint8_t {
 
 // Attributes of a communicator at creation.
 struct CommunicatorOptions {
-  std::string device;      // as for Device::open; empty: WEFT_DEVICE, or roce+udp:lo
+  std::string device{};    // as for Device::open; empty: WEFT_DEVICE, or roce+udp:lo
   std::string name = "0";  // distinguishes communicators that share a store; must not be reused
   Numerics numerics = Numerics::run;
   // The network between the ranks, to select algorithms by predicted time: a TOML file, or the name
   // of one in scenarios/collectives below the current directory. Rank r is chip r. The same on all
   // ranks. Empty: selection by size, as in groups made by split() and shrink().
-  std::string topology;
+  std::string topology{};
   Duration limit = Duration::from_s(300);         // for each operation, from its call on
   Duration connect_limit = Duration::from_s(30);  // for create()
   // When the communicator fails it writes dump() to the file DUMP.NAME.RANK (a '/' in the name
   // becomes '-'). Empty: WEFT_COLLECTIVE_DUMP of the environment, or no file.
-  std::string dump;
+  std::string dump{};
   // The dead peer timeout: a rank without packets for so long has failed; on srd the device's
   // `patience_ms`, if given, is used instead. The default detects a failed host within half a
   // second (with 50 ms until it is probed), but takes a process that is stopped for so long, by
@@ -132,7 +132,7 @@ struct Failure {
   uint32_t rank = 0;              // the rank that failed or called a different operation
   Collective collective = Collective::barrier;
   uint64_t sequence = 0;  // of the operation that was in progress, from 1
-  std::string text;       // one sentence with all of this
+  std::string text{};     // one sentence with all of this
 };
 
 // A handle of a call. Copies name the same call, which continues if all of them are destroyed.

@@ -71,7 +71,7 @@ struct DispatchCall {
   size_t width = 0;
   DataType type = DataType::bf16;
   // count * choices expert numbers, those of token 0 first; negative: none. Read during the call.
-  std::span<const int32_t> experts;
+  std::span<const int32_t> experts{};
   uint32_t choices = 1;  // experts of a token: the k of top-k
   uint32_t experts_per_rank = 1;
   size_t capacity = 0;     // rows of one expert
@@ -79,7 +79,7 @@ struct DispatchCall {
   // Rank r has the experts from origins[r] * experts_per_rank on, as Communicator::origins() of a
   // group made by shrink(); experts that no rank has are masked. Empty: from r * experts_per_rank.
   // Read during the call.
-  std::span<const uint32_t> origins;
+  std::span<const uint32_t> origins{};
 };
 
 // Treatment of the weights of masked experts.
@@ -100,8 +100,8 @@ enum class Partials : uint8_t {
 struct CombineCall {
   const void* input = nullptr;  // experts_per_rank * capacity rows, as dispatch() filled them
   size_t width = 0;
-  DataType type = DataType::bf16;  // a floating-point type
-  std::span<const float> weights;  // count * choices, as `experts` of the dispatch
+  DataType type = DataType::bf16;    // a floating-point type
+  std::span<const float> weights{};  // count * choices, as `experts` of the dispatch
   // `count` rows: token t is the sum of weight * row over its choices, in their order, in fp32
   // (fp64 for fp64), rounded once; zero if it has no expert. Over racks: first the choices in its
   // own rack in their order, then the partial sum of each other rack, summed in the order of

@@ -41,9 +41,9 @@ struct IntHop {
 
 // An acknowledgement, with every signal that it may carry.
 struct Ack {
-  Instant now;
-  Duration rtt;                // of the acknowledged packet; 0 if unknown
-  Duration service;            // the part of rtt that the receiver's processing took
+  Instant now{};
+  Duration rtt{};              // of the acknowledged packet; 0 if unknown
+  Duration service{};          // the part of rtt that the receiver's processing took
   uint64_t acked = 0;          // payload bytes acknowledged since the start of the flow
   uint64_t sent = 0;           // payload bytes sent since the start of the flow
   uint64_t in_flight = 0;      // bytes in flight (SRD, where packets arrive in any order)
@@ -53,18 +53,18 @@ struct Ack {
   bool retransmitted = false;  // the packet had been retransmitted: rtt is ambiguous
   uint8_t digest = 0;          // hpcc-pint: code of the most utilised hop, 0 if none
   uint16_t path = 0;           // identifies the path: a different number has different hops
-  std::span<const IntHop> hops;
+  std::span<const IntHop> hops{};
 };
 
 // A lost packet.
 struct Loss {
   // How it was found: a sequence gap, a trimmed packet, or a retransmission timeout.
   enum class Reason : uint8_t { gap, trimmed, timeout };
-  Instant now;
+  Instant now{};
   uint64_t acked = 0;      // as in Ack
   uint64_t sent = 0;       // as in Ack
   uint64_t in_flight = 0;  // as in Ack, the lost packet included
-  Duration rtt;            // trimmed: from sending until the notification; 0 if unknown
+  Duration rtt{};          // trimmed: from sending until the notification; 0 if unknown
   uint32_t bytes = 0;      // payload of the lost packet
   Reason reason = Reason::gap;
   bool last_hop = false;  // trimmed at the receiver's own link, so no path is congested
@@ -74,7 +74,7 @@ struct Loss {
 
 // Credit granted by the receiver.
 struct Credit {
-  Instant now;
+  Instant now{};
   uint32_t bytes = 0;
 };
 
@@ -93,7 +93,7 @@ struct Decision {
 
 // The state of one flow. Each kind overlays `own` with its own struct: see own() below.
 struct alignas(8) State {
-  Decision decision;
+  Decision decision{};
   std::array<std::byte, 104> own{};
 };
 static_assert(sizeof(State) == 128 && std::is_trivially_copyable_v<State>);
@@ -109,10 +109,10 @@ enum class Follows : uint8_t {
 
 // A parameter: its key, its unit, its default and the source of the default.
 struct Parameter {
-  std::string_view name;
-  std::string_view unit;
-  double value;
-  std::string_view source;
+  std::string_view name{};
+  std::string_view unit{};
+  double value{};
+  std::string_view source{};
   Follows follows = Follows::nothing;
 };
 
@@ -134,8 +134,8 @@ struct Preset;
 // A congestion controller: a constant of its properties and functions. Events whose function is
 // null are ignored.
 struct Kind {
-  std::string_view name;  // of [a-z0-9-], for cc=
-  std::string_view what;  // one line for listings
+  std::string_view name{};  // of [a-z0-9-], for cc=
+  std::string_view what{};  // one line for listings
   Signal signal = Signal::none;
   bool windowed = false;       // always has a window of a BDP, as others with the suffix +win
   bool moves_pending = false;  // a new rate also reschedules the packet that is being paced

@@ -23,16 +23,16 @@ namespace weft {
 
 // Attributes of the connection. The defaults suit a local network.
 struct ConnectOptions {
-  std::vector<std::byte> private_data;  // sent to the peer, at most 4096 bytes
+  std::vector<std::byte> private_data{};  // sent to the peer, at most 4096 bytes
   // Remote operations that the peer may do through this queue pair.
   Access access = Access::all | Access::flush_global | Access::flush_persistent;
-  uint32_t path_mtu = 0;       // 0: the smaller of both devices' active_mtu
-  uint8_t max_rd_atomic = 16;  // outstanding READs and atomics; lowered to the smaller limit
-  uint8_t timeout = 14;        // retransmission timeout: 4.096 us * 2^14 = 67 ms
-  uint8_t retry_count = 7;     // 0..7
-  uint8_t rnr_retry = 7;       // 0..7, 7 = without limit
-  uint8_t min_rnr_timer = 12;  // index of the RNR timer table: 0.64 ms
-  std::optional<Psn> sq_psn;   // unset: random
+  uint32_t path_mtu = 0;        // 0: the smaller of both devices' active_mtu
+  uint8_t max_rd_atomic = 16;   // outstanding READs and atomics; lowered to the smaller limit
+  uint8_t timeout = 14;         // retransmission timeout: 4.096 us * 2^14 = 67 ms
+  uint8_t retry_count = 7;      // 0..7
+  uint8_t rnr_retry = 7;        // 0..7, 7 = without limit
+  uint8_t min_rnr_timer = 12;   // index of the RNR timer table: 0.64 ms
+  std::optional<Psn> sq_psn{};  // unset: random
   uint8_t traffic_class = 0;
   uint32_t qkey = 0x11111111;             // UD: Q_Key that datagrams to our queue pair must carry
   Duration limit = Duration::from_s(30);  // for the whole exchange
@@ -40,10 +40,10 @@ struct ConnectOptions {
 
 // A connected queue pair, in RTS. `peer_data`: the private_data of the peer. `path_mtu` in bytes.
 struct Connection {
-  QueuePair qp;
-  std::vector<std::byte> peer_data;
-  Gid peer_gid;
-  QpNum peer_qpn;
+  QueuePair qp{};
+  std::vector<std::byte> peer_data{};
+  Gid peer_gid{};
+  QpNum peer_qpn{};
   uint32_t path_mtu = 0;
 };
 

@@ -44,7 +44,7 @@ struct CompletionQueueOptions {
 // decides when to count from. Both 0, the default: each such completion wakes the queue.
 struct CqModeration {
   uint16_t count = 0;
-  Duration period;  // whole microseconds, at most 65,535
+  Duration period{};  // whole microseconds, at most 65,535
 };
 
 // Which completions wake an armed queue.

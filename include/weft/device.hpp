@@ -82,10 +82,10 @@ struct CompletionQueueOptions;
 
 // Capabilities and limits of a device.
 struct DeviceAttributes {
-  std::string spec;              // the string it was opened with, defaults filled in
-  std::string provider;          // "roce"
-  std::string port;              // "udp"
-  Gid gid;                       // the device's address
+  std::string spec{};            // the string it was opened with, defaults filled in
+  std::string provider{};        // "roce"
+  std::string port{};            // "udp"
+  Gid gid{};                     // the device's address
   uint32_t max_mtu = 4096;       // largest path MTU in bytes
   uint32_t active_mtu = 4096;    // the path MTU that connect() chooses
   uint32_t max_qp = 0;           // queue pairs
@@ -134,12 +134,12 @@ struct DeviceAttributes {
   // at the peer ends the connection (CmEventType::disconnected), and outstanding requests complete
   // as flushed, unsignaled ones included.
   bool confirms = true;
-  bool has_flush = false;         // RC, XRC: ATOMIC WRITE and FLUSH
-  bool has_xrc = false;           // XRC queue pairs: srq.hpp
-  bool telemetry = false;         // supports in-band telemetry
-  uint32_t engines = 1;           // see cq.hpp
-  uint32_t paths = 1;             // SRD: UDP source ports that packets to a peer are spread over
-  std::vector<Gid> further_gids;  // SRD: its other addresses (rails); peers know it by `gid`
+  bool has_flush = false;           // RC, XRC: ATOMIC WRITE and FLUSH
+  bool has_xrc = false;             // XRC queue pairs: srq.hpp
+  bool telemetry = false;           // supports in-band telemetry
+  uint32_t engines = 1;             // see cq.hpp
+  uint32_t paths = 1;               // SRD: UDP source ports that packets to a peer are spread over
+  std::vector<Gid> further_gids{};  // SRD: its other addresses (rails); peers know it by `gid`
 };
 
 // State of a path of SRD. Data is sent on good paths; if there is none, on slow and dead ones too.
@@ -178,14 +178,14 @@ struct AsyncEvent {
   EventType type = EventType::device_fatal;
   // For qp_*, comm_established, sq_drained and last_wqe_reached; on `roce` and `srd` also for
   // cq_error: the queue pair whose completion was the first to be lost.
-  QpNum qp;
+  QpNum qp{};
   uint32_t shared_queue = 0;      // for srq_limit_reached: SharedReceiveQueue::number()
   uint32_t completion_queue = 0;  // for cq_error: CompletionQueue::number()
 };
 
 // One named counter of a device: packets, bytes, and one per drop reason.
 struct Counter {
-  std::string_view name;
+  std::string_view name{};
   uint64_t value = 0;
 };
 
@@ -193,11 +193,11 @@ struct Counter {
 struct PathReport {
   uint16_t source_port = 0;
   PathHealth health = PathHealth::good;
-  Duration rtt;  // smoothed; 0: not measured
+  Duration rtt{};  // smoothed; 0: not measured
   // With path_counters=1: packets sent on the path, lost on it, and marked by ECN.
   uint64_t sent = 0, lost = 0, marked = 0;
   // Devices with several addresses (rails): the addresses of the path.
-  Gid source, destination;
+  Gid source{}, destination{};
 };
 
 // A handle of an open device. Copies name the same device, which is closed when the last copy and
@@ -277,15 +277,21 @@ Result<uint64_t> node_guid(std::string_view spec);
 
 // A device that could be opened on this machine, or the reason why it cannot.
 struct DeviceListing {
-  std::string spec;  // a device string: "roce+udp:lo"
+  std::string spec{};  // a device string: "roce+udp:lo"
   bool usable = false;
-  std::string reason;  // why it is not usable
+  std::string reason{};  // why it is not usable
   // Opening it may interrupt other traffic of the interface for a moment (af_xdp on a NIC).
   // list_devices() does not open such a device to find out whether it is usable.
   bool disturbs = false;
 };
-// Lists all providers and ports of this build.
-std::vector<DeviceListing> list_devices();
+// Whether list_devices() loads the modules of this machine: ports and providers that are shared
+// objects beside libweft.so, say port_dpdk.so, which are loaded when a device of theirs is opened.
+enum class LoadModules : bool { no, yes };
+
+// Lists all providers and ports of this build, and those in modules of the machine. A module that
+// is not loaded yet has one row, not usable, with its file or the package that brings it as reason;
+// LoadModules::yes loads it (DPDK takes milliseconds), and then lists what it can open.
+std::vector<DeviceListing> list_devices(LoadModules modules = LoadModules::no);
 
 template <class Predicate>
 bool Device::wait_until(Predicate predicate, Duration limit) const {

@@ -125,10 +125,10 @@ struct Reregistration {
     size_t size = 0;
     uint64_t iova = 0;
   };
-  std::optional<Translation> translation;
+  std::optional<Translation> translation{};
   // The protection domain, of the same device.
   const class ProtectionDomain* domain = nullptr;
-  std::optional<Access> access;
+  std::optional<Access> access{};
 };
 
 // A protection domain: queue pairs may use regions, windows and shared receive queues of their own

@@ -39,7 +39,7 @@ struct PortAttributes {
   uint64_t max_message = 0;      // bytes
   uint32_t gid_count = 0;        // entries of query_gid_table()
   uint32_t interface_index = 0;  // of the network interface; 0: none
-  std::string interface_name;    // "eth0"; empty: none
+  std::string interface_name{};  // "eth0"; empty: none
 };
 
 // The type of a GID, with the numbers of ibv_gid_type.
@@ -50,7 +50,7 @@ std::string_view name(GidType type) noexcept;
 // An entry of the GID table (verbs: ibv_gid_entry).
 struct GidTableEntry {
   uint32_t index = 0;
-  Gid gid;
+  Gid gid{};
   GidType type = GidType::roce_v2;
   uint32_t interface_index = 0;  // of the network interface with this address; 0: none
 };

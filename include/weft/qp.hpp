@@ -30,8 +30,8 @@ class Qp;
 // Attributes of a queue pair at creation.
 struct QueuePairOptions {
   QpType type = QpType::rc;
-  CompletionQueue send_cq;     // not needed by XRC targets
-  CompletionQueue recv_cq;     // may be send_cq; not needed by XRC
+  CompletionQueue send_cq{};   // not needed by XRC targets
+  CompletionQueue recv_cq{};   // may be send_cq; not needed by XRC
   uint32_t max_send_wr = 128;  // requests outstanding in the send queue
   uint32_t max_recv_wr = 128;  // receives posted and not completed; 0: it takes none
   uint32_t max_send_sge = 4;   // scatter/gather entries of a send request
@@ -41,11 +41,11 @@ struct QueuePairOptions {
   // RC and XRC on roce: the name of a congestion controller to use instead of the device's cc=
   // ("hpcc", "dcqcn-nic+win", "none"), with the device's cc_line_mbps and cc_rtt_us. Empty: the
   // device's controller.
-  std::string congestion;
+  std::string congestion{};
   // If set, receives are taken from this queue of the same domain, and max_recv_wr and max_recv_sge
   // are ignored.
-  SharedReceiveQueue shared_receive_queue;
-  XrcDomain xrc_domain;  // of an XRC target: srq.hpp
+  SharedReceiveQueue shared_receive_queue{};
+  XrcDomain xrc_domain{};  // of an XRC target: srq.hpp
 };
 
 // The sizes that a queue pair has, which may be more than those asked for (verbs: ibv_qp_cap).
@@ -60,31 +60,31 @@ struct QueuePairCapacities {
 // The attributes of modify(): those that are set are changed. IBTA table 11.2.5.2 says which ones a
 // transition requires and allows (//= roce:C-STATE-55..57); the error names the missing one.
 struct QueuePairAttributes {
-  std::optional<QpState> state;          // the state to move to
-  std::optional<QpState> current_state;  // the expected current state; error if it differs
-  std::optional<uint16_t> pkey_index;    // 0
-  std::optional<uint8_t> port;           // 1
-  std::optional<Access> access;          // remote operations of the peer: remote_*, flush_*
-  std::optional<uint32_t> qkey;          // UD: Q_Key that received datagrams must carry
-  std::optional<AddressVector> path;     // address of the peer
-  std::optional<uint32_t> path_mtu;      // bytes: a power of two, 256 .. the port's max_mtu
-  std::optional<QpNum> dest_qpn;         // queue pair number of the peer
-  std::optional<Psn> rq_psn;             // first PSN of the peer's requests
-  std::optional<Psn> sq_psn;             // first PSN of our requests
+  std::optional<QpState> state{};          // the state to move to
+  std::optional<QpState> current_state{};  // the expected current state; error if it differs
+  std::optional<uint16_t> pkey_index{};    // 0
+  std::optional<uint8_t> port{};           // 1
+  std::optional<Access> access{};          // remote operations of the peer: remote_*, flush_*
+  std::optional<uint32_t> qkey{};          // UD: Q_Key that received datagrams must carry
+  std::optional<AddressVector> path{};     // address of the peer
+  std::optional<uint32_t> path_mtu{};      // bytes: a power of two, 256 .. the port's max_mtu
+  std::optional<QpNum> dest_qpn{};         // queue pair number of the peer
+  std::optional<Psn> rq_psn{};             // first PSN of the peer's requests
+  std::optional<Psn> sq_psn{};             // first PSN of our requests
   // READs and atomics that the peer may have outstanding at our responder.
-  std::optional<uint8_t> max_dest_rd_atomic;
+  std::optional<uint8_t> max_dest_rd_atomic{};
   // READs and atomics that we may have outstanding at the peer.
-  std::optional<uint8_t> max_rd_atomic;
-  std::optional<uint8_t> min_rnr_timer;  // index of the RNR timer table (C-NAK-42)
-  std::optional<uint8_t> timeout;        // 4.096 us * 2^timeout, 0 = never (C-RETRY-46)
-  std::optional<uint8_t> retry_count;    // 0..7; 7 is seven, not without limit (C-RETRY-47)
-  std::optional<uint8_t> rnr_retry;      // 0..7, 7 = without limit (C-RETRY-48)
-  std::optional<bool> sq_drained_event;  // RTS -> SQD: raise EventType::sq_drained
+  std::optional<uint8_t> max_rd_atomic{};
+  std::optional<uint8_t> min_rnr_timer{};  // index of the RNR timer table (C-NAK-42)
+  std::optional<uint8_t> timeout{};        // 4.096 us * 2^timeout, 0 = never (C-RETRY-46)
+  std::optional<uint8_t> retry_count{};    // 0..7; 7 is seven, not without limit (C-RETRY-47)
+  std::optional<uint8_t> rnr_retry{};      // 0..7, 7 = without limit (C-RETRY-48)
+  std::optional<bool> sq_drained_event{};  // RTS -> SQD: raise EventType::sq_drained
   // INIT -> RTR of RC and XRC: frames carry telemetry (lib/wire/INT.md). Must be the same on both
   // sides, whose devices both support it; connect() negotiates it.
-  std::optional<bool> telemetry;
+  std::optional<bool> telemetry{};
   // Only of query(), in SQD: requests that were being sent are not finished yet.
-  std::optional<bool> sq_draining;
+  std::optional<bool> sq_draining{};
 };
 
 // A handle of a queue pair. Copies name the same queue pair, which is destroyed with the last copy.

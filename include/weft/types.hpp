@@ -57,7 +57,7 @@ struct Gid {
   }
   // Whether it is an IPv4-mapped address.
   constexpr bool is_ipv4() const {
-    for (int i = 0; i < 10; ++i)
+    for (size_t i = 0; i < 10; ++i)
       if (bytes[i] != 0) return false;
     return bytes[10] == 0xFF && bytes[11] == 0xFF;
   }
@@ -132,7 +132,7 @@ std::string_view name(QpState state) noexcept;
 
 // The destination of the packets of a queue pair and their marking (IBTA 11.2.2.1).
 struct AddressVector {
-  Gid destination;
+  Gid destination{};
   uint32_t flow_label = 0;    // selects the UDP source port; 0 = derived from the QPN
   uint8_t hop_limit = 64;     // IPv4: TTL
   uint8_t traffic_class = 0;  // DSCP << 2 | ECN; classes of srd: lib/wire/SRD.md

@@ -52,7 +52,7 @@ namespace weft {
 struct Sge {
   void* address = nullptr;
   uint32_t length = 0;
-  LKey lkey;
+  LKey lkey{};
 };
 
 // Operations of send requests (IBTA 11.4.1.1).
@@ -136,22 +136,22 @@ struct SendRequest {
   Opcode opcode = Opcode::send;
   SendFlags flags = SendFlags::signaled;
   uint32_t imm = 0;             // *_with_imm: host byte order here, big endian on the wire
-  RKey invalidate;              // send_with_invalidate: the peer's key to revoke; local: ours
-  std::span<const Sge> sges;    // source; for READ and atomics the destination (atomics: 8 bytes)
+  RKey invalidate{};            // send_with_invalidate: the peer's key to revoke; local: ours
+  std::span<const Sge> sges{};  // source; for READ and atomics the destination (atomics: 8 bytes)
   uint64_t remote_address = 0;  // WRITE, READ, FLUSH, atomics (for atomics a multiple of 8)
-  RKey rkey;                    // WRITE, READ, FLUSH, atomics; bind_window of type 2: its new key
+  RKey rkey{};                  // WRITE, READ, FLUSH, atomics; bind_window of type 2: its new key
   uint64_t compare_add = 0;     // compare_swap: expected value; fetch_add: addend
   uint64_t swap = 0;            // compare_swap, atomic_write: new value
   // UD, SRD: the destination. An SRD request without `to` goes to the default destination that
   // modify() has set (path, dest_qpn).
   const AddressHandle* to = nullptr;
-  QpNum remote_qpn;
+  QpNum remote_qpn{};
   Element element = Element::int32;  // write_add
   uint32_t imm_high = 0;             // SRD: upper half of 64 bits of immediate data; elsewhere 0
   // UD: the key of the receiving queue pair. With the high bit set: our own queue pair's key.
   uint32_t remote_qkey = 0;
   const WindowBind* bind = nullptr;  // bind_window
-  Flush flush;                       // flush
+  Flush flush{};                     // flush
   uint32_t remote_srq = 0;           // XRC, every request: SharedReceiveQueue::number() of the peer
 };
 
@@ -160,7 +160,7 @@ struct SendRequest {
 // `sges` needs to live only during post_recv(); the buffers belong to the device until completion.
 struct RecvRequest {
   uint64_t id = 0;  // returned in Completion::id
-  std::span<const Sge> sges;
+  std::span<const Sge> sges{};
 };
 
 // Completion status (IBTA 11.6.2), the same set as ibv_wc_status.
@@ -218,8 +218,8 @@ struct Completion {
   uint64_t id = 0;          // SendRequest::id or RecvRequest::id
   uint32_t byte_count = 0;  // of the message, on both sides
   uint32_t imm_or_key = 0;  // host byte order
-  QpNum qp;                 // the local queue pair; XRC: the target that received the message
-  QpNum source_qp;          // UD, SRD: the sender
+  QpNum qp{};               // the local queue pair; XRC: the target that received the message
+  QpNum source_qp{};        // UD, SRD: the sender
   Status status = Status::success;
   WorkType type = WorkType::send;
   uint16_t vendor_error = 0;  // the NAK syndrome, or 0; SRD: a reason of lib/wire/SRD.md

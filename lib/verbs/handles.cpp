@@ -28,10 +28,10 @@ Result<Device> Device::open(std::string_view text) {
   });
 }
 
-std::vector<DeviceListing> list_devices() {
+std::vector<DeviceListing> list_devices(LoadModules modules) {
   return guarded([&] {
     std::vector<DeviceListing> listing;
-    verbs::list_providers(listing, LoadModules::no);
+    verbs::list_providers(listing, modules);
     return listing;
   });
 }

@@ -18,14 +18,6 @@
 #include "weft/mr.hpp"
 #include "weft/qp.hpp"
 
-namespace weft {
-
-// Whether the modules of this machine are loaded for a list: ports and providers that are shared
-// objects beside libweft.so (lib/base/module/module.hpp).
-enum class LoadModules : bool { no, yes };
-
-}  // namespace weft
-
 namespace weft::verbs {
 
 class Domain;
@@ -210,9 +202,7 @@ std::span<const Provider> providers();
 // base::load_module().
 Result<Provider> load_provider(std::string_view name);
 
-// The rows of list_devices(). A module that is not loaded has one row, not usable, with its file or
-// the package that brings it as reason; LoadModules::yes loads it (DPDK takes milliseconds), and
-// then lists what it can open.
+// The rows of list_devices().
 void list_providers(std::vector<DeviceListing>& out, LoadModules modules);
 
 }  // namespace weft::verbs

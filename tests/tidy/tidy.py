@@ -63,7 +63,6 @@ MAY_INCLUDE = {
     "bench_sim_speed": "base congestion sim",
     "bench_peers": "base bench_perftest",
     "tool_chart": "",  # charts as SVG
-    "tool_info": "verbs bench_perftest",  # loads modules, to say what they lack
     "tool_sim": "base congestion sim tool_chart",
     "tool_coll": "base collective tool_chart",
     "tool_switch": "base wire congestion transport sim port_udp",

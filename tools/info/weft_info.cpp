@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "lib/verbs/provider.hpp"
 #include "weft/weft.hpp"
 
 namespace {
@@ -136,7 +135,7 @@ int main(int argc, char** argv) {
 
   std::vector<weft::DeviceListing> listings;
   if (device.empty())
-    weft::verbs::list_providers(listings, weft::LoadModules::yes);
+    listings = weft::list_devices(weft::LoadModules::yes);
   else
     listings.push_back({device, true, {}, false});
   Json all = Json::array();

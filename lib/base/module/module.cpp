@@ -163,7 +163,7 @@ std::string unloaded_reason(const ModuleName& module) {
   const std::string path = path_of(module);
   if (path.empty()) return absent(module);
   return "not known: it is in the module " + path +
-         ", which is loaded when the device is opened; weft_info loads it";
+         ", which is loaded when the device is opened, or by list_devices(LoadModules::yes)";
 }
 
 std::vector<std::string> module_names(std::string_view kind) {
