@@ -16,7 +16,7 @@ namespace weft::port::udp {
 
 // Forwarded messages are announced in the table of the group. Their socket is also read once in
 // this many reads of the main one: what others than members sent must not remain there.
-constexpr uint32_t kForwardedEvery = 32;
+constexpr uint32_t kForwardedEvery = 128;
 constexpr uint32_t kFullReadsToGrow = 8;
 
 Receiver::Receiver(int socket, const LocalAddress& local, uint32_t batch, AddressGroup* group)
