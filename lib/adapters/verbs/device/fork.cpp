@@ -30,6 +30,7 @@ void in_child() {
     entry->srqs.clear();
     entry->cqs.clear();
     entry->mrs.clear();
+    entry->xrcds.clear();
     entry->open_device.reset();  // contexts of the parent hold it
     entry->lock.unlock();
   }
