@@ -121,15 +121,6 @@ void Endpoint::on_peer_failed(Peer number, Code code) {
     if (receive.transfers == 0)
       complete_receive(receive, {.received = true, .code = code, .envelope = {.peer = number}});
   }
-  for (Waiting *at = waiting_.first(), *next; at != nullptr; at = next) {
-    next = waiting_.after(at);
-    auto& message = static_cast<WaitingMessage&>(*at);
-    if (message.envelope.peer != number || message.header.kind != Kind::announce) continue;
-    waiting_.remove(&message);
-    messages_.give(&message);
-  }
-  if (peer.is_known && peer.extra != 0) extra_granted_ -= peer.extra;
-  peers_[number] = std::make_unique<PeerState>();
 }
 
 Instant Endpoint::on_time(Instant now) {

@@ -53,8 +53,9 @@ class Endpoint {
   void on_read(void* operation, Code code);
   // There is room for SENDs and READs again.
   void resume();
-  // The peer is gone: sends to it, and receives that name it, end with `code`. Messages of it that
-  // are here stay. A later peer with this number begins anew.
+  // The peer does not answer: sends to it, and receives that name it, end with `code`. Messages of
+  // it that are here stay, and so do credits: it may answer again, and then it has kept its own. A
+  // peer that begins anew gets another number.
   void on_peer_failed(Peer peer, Code code);
   // The time; sends probes to peers that owe us an answer. When to call it again, or never().
   Instant on_time(Instant now);
