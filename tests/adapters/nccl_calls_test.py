@@ -35,8 +35,7 @@ def serve():
     while not select.select([sys.stdin], [], [], 0.002)[0]:
         if accepts:
             result, comm = net.accept(listener)
-            for text in net.warnings():
-                print(text, flush=True)
+            print(end="".join(f"{text}\n" for text in net.warnings()), flush=True)
             net.log.clear()
             accepts = result == SUCCESS and comm is None
             if comm and "receive" in sys.argv:
@@ -102,7 +101,9 @@ def give_up_a_silent_peer():
         _, memory = net.register(send, buffer)
         for stopped in (False, True):
             if stopped:
+                time.sleep(0.3)  # its second receive is announced by its own thread
                 peer.process.send_signal(signal.SIGSTOP)
+                os.waitpid(peer.process.pid, os.WUNTRACED)  # it has stopped
             _, request = net.repeat(lambda: net.isend(send, buffer, 10, memory),
                                     lambda said: said[1])
             result, done, _ = net.repeat(lambda: net.test(request), lambda said: said[0] or said[1])
