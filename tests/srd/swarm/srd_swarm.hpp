@@ -129,9 +129,10 @@ SrdSwarmResult run_srd_swarm(uint64_t seed, bool hashed = true);
 
 // Of a run of the SRD swarm: the faults that it draws (srd_swarm_net.cpp), and its disturbances.
 inline std::string not_fired(const SrdSwarmResult& sums) {
-  const std::string faults = not_fired(sums.faults, middleware::kFaultNames,
-                                       {"fault_ack_loss", "fault_pad", "fault_merge",
-                                        "fault_blackhole", "fault_ecn", "fault_overflow"});
+  const std::string faults =
+      not_fired(sums.faults, middleware::kFaultNames,
+                {"fault_ack_loss", "fault_pad", "fault_merge", "fault_blackhole", "fault_ecn",
+                 "fault_overflow", "fault_rate"});
   const std::string disturbances = not_fired(sums.disturbances, kDisturbanceNames);
   return faults + (faults.empty() || disturbances.empty() ? "" : ", ") + disturbances;
 }

@@ -67,7 +67,7 @@ bool make_queue_pair(Socket& s, ibv_pd* pd) {
   if (ibv_query_port(s.verbs, 1, &port) != 0) return false;
   s.slot_size = kGrh + (128u << port.active_mtu);
   s.memory.resize(size_t{kReceives + kSends} * s.slot_size);
-  s.region = ibv_reg_mr(pd, s.memory.data(), s.memory.size(), IBV_ACCESS_LOCAL_WRITE);
+  s.region = ibv_reg_mr(pd, s.memory.data(), s.memory.size(), int{IBV_ACCESS_LOCAL_WRITE});
   if (s.region == nullptr) return false;
   ibv_qp_init_attr init{};
   init.send_cq = init.recv_cq = s.cq;
