@@ -100,11 +100,15 @@ class Confined(unittest.TestCase):
         self.inside(seccomp=True)
 
     def test_no_shared_memory_folder(self):
-        self.needs_namespace("-m")
+        """In a network namespace of its own: who sees another folder there knows of no other
+        device of the address, and both receive each other's frames."""
+        self.needs_namespace("-m", "-n")
+        self.needs_root("ip")
         for options in ("ro", "mode=0700,uid=1"):  # not writable; of someone else
             user = OTHER_USER if options != "ro" else []
-            self.inside("unshare", "-m", "sh", "-c",
-                        f'mount -t tmpfs -o {options} none /dev/shm && exec "$@"', "sh", *user)
+            self.inside("unshare", "-m", "-n", "sh", "-c",
+                        f'ip link set lo up && mount -t tmpfs -o {options} none /dev/shm && '
+                        'exec "$@"', "sh", *user)
 
     def test_a_second_user_on_loopback(self):
         self.needs_root("setpriv")
