@@ -5,11 +5,13 @@ calls refused as in a container, and two users on one host. Each works, or weft-
 import ctypes
 import errno
 import os
+import pathlib
 import re
 import shutil
 import struct
 import subprocess
 import sys
+import time
 import unittest
 
 import drop_in
@@ -56,6 +58,17 @@ def transfer(device):
         port = drop_in.free_port()
         words = ["ibv_rc_pingpong", "-p", str(port), "-g", "0", "-n", "50", *options]
         drop_in.pair(words, [*words, "127.0.0.1"], drop_in.at_port(port), device=device)
+
+
+def holds_port(process):
+    """Whether a program that weft-run has started has UDP port 4791 open."""
+    folder = pathlib.Path(f"/proc/{process}")
+    if folder.joinpath("comm").read_text().strip() == "weft-run":
+        return False
+    sockets = {line.split()[9] for line in pathlib.Path("/proc/net/udp").read_text().splitlines()
+               if ":12B7 " in line}
+    return any(f"socket:[{inode}]" == os.readlink(fd) for inode in sockets
+               for fd in list(folder.joinpath("fd").iterdir()) if fd.is_symlink())
 
 
 class Confined(unittest.TestCase):
@@ -114,6 +127,9 @@ class Confined(unittest.TestCase):
         self.needs_root("setpriv")
         holder = drop_in.Process(["ibv_asyncwatch", "-d", "weft0"], drop_in.UDP, (), LIMIT_S)
         try:
+            while not holds_port(holder.process.pid):
+                self.assertFalse(holder.finished(), holder.described())
+                time.sleep(0.01)
             first = self.gid_of_loopback()
             second = self.gid_of_loopback(*OTHER_USER)
             self.assertFalse(holder.finished(), holder.described())
@@ -136,6 +152,8 @@ class Confined(unittest.TestCase):
         script = ("ip link set lo up; ip link add weft9 type veth peer name weft8; "
                   "ip addr add 10.99.0.1/24 dev weft9; ip link set weft9 up; "
                   '"$0" -d roce+udp:weft9 ibv_asyncwatch -d weft0 & holder=$!; '
+                  'until [ "$(cat /proc/$holder/comm)" = ibv_asyncwatch ] && '
+                  "grep -q :12B7 /proc/net/udp; do sleep 0.01; done; "  # 4791
                   "for i in $(seq 100); do "
                   f'{other} "$0" -d roce+udp:weft9 true 2>&1 || break; sleep 0.1; done; '
                   "kill $holder")
