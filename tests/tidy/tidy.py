@@ -23,6 +23,9 @@ MAX_METHODS, MAX_MEMBERS = 40, 30
 MAX_FILES_IN_FOLDER, MAX_TESTS_IN_FOLDER = 40, 60
 TREES = ("include", "lib", "providers", "bench", "tools", "examples", "tests", "cmake")
 ROOT_FILES = ("CMakeLists.txt", "dev", ".ci/run")
+# What else lies at the top: a program that leaves a file where it was started is found so.
+TOP_FILES = {".clang-format", ".clang-tidy", ".git", ".gitignore", "CHANGELOG.md",
+             "CMakePresets.json", "LICENSE", "README.md", "SECURITY.md", "compile_commands.json"}
 SPDX = "SPDX-License-Identifier: BSD-3-Clause"
 
 EVERYTHING = "everything"
@@ -181,6 +184,9 @@ class Checker:
             text = path.read_text(encoding="utf-8", errors="replace")
             self.check_file(name, text)
         self.check_folders()
+        for path in self.root.iterdir():
+            if path.is_file() and path.name not in TOP_FILES.union(ROOT_FILES):
+                self.say(ascii(path.name)[1:-1], 1, "no file of the top level (TOP_FILES)")
         for circle in circles.circles(circles.arrows(self.root, ("lib", "providers"))):
             self.say(circle[0], 1, "folders that include each other: " + ", ".join(circle))
         for page in self.pages():

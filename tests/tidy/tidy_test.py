@@ -121,6 +121,10 @@ class Tidy(unittest.TestCase):
         self.expect("lib/base/a.cpp", OPENING + "// See b.hpp, lib/base/a.cpp, base/a.cpp and\n"
                     "// <linux/if.hpp>, NAME.cpp.\n", "a.cpp:3: b.hpp: there is no such file")
 
+    def test_files_that_programs_leave(self):
+        self.expect("program.80s-1,host.btr", "Backtrace\n", "btr:1: no file of the top level")
+        self.expect("\001", "", r"\x01:1: no file of the top level")
+
     def test_types_and_tables_are_no_functions(self):
         rows = '  {1, f(2)},\n' * 80
         self.expect("lib/base/a.cpp", OPENING + "constexpr Row kRows[] = {\n" + rows + "};\n"

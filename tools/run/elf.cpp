@@ -66,12 +66,14 @@ void read_segment(int fd, const Elf64_Phdr& segment, ElfHeaders& headers) {
 
 std::optional<ElfHeaders> read_elf(const std::string& path) {
   const base::Socket file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  Elf64_Ehdr header{};
+  char magic[SELFMAG];
+  if (!file || !read_at(file.fd(), 0, magic)) return {};
+  if (std::memcmp(magic, ELFMAG, SELFMAG) != 0) return {};
+  ElfHeaders headers;
   // What both classes have in common comes first.
   Elf32_Ehdr common{};
-  if (!file || !read_at(file.fd(), 0, common)) return {};
-  if (std::memcmp(common.e_ident, ELFMAG, SELFMAG) != 0) return {};
-  ElfHeaders headers;
+  if (!read_at(file.fd(), 0, common)) return headers;
+  Elf64_Ehdr header{};
   headers.bits = common.e_ident[EI_CLASS];
   headers.order = common.e_ident[EI_DATA];
   if (headers.order != kOwnOrder) return headers;

@@ -17,7 +17,7 @@ struct ElfHeaders {
   bool go = false;          // has the note of the Go linker
 };
 
-// The headers of `path`; none if it is no ELF file, or cannot be read.
+// The headers of `path`, as far as the file has them; none if it is no ELF file, or cannot be read.
 std::optional<ElfHeaders> read_elf(const std::string& path);
 
 // "x86-64", "aarch64" ...: for messages.

@@ -84,6 +84,8 @@ Result<void> check_rights(const std::string& path) {
 Result<void> check_elf(const std::string& path, const ElfHeaders& program) {
   const std::optional<ElfHeaders> own = read_elf("/proc/self/exe");
   if (!own) return Error{Code::io_error, "weft-run cannot read /proc/self/exe: mount /proc"};
+  if (program.bits == 0)
+    return not_preloaded(path, "has incomplete ELF headers: the file is damaged, copy it again");
   if (program.bits != own->bits || program.order != own->order || program.machine != own->machine)
     return not_preloaded(path, "is for " + architecture(program) + ", this weft for " +
                                    architecture(*own) +

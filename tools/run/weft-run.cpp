@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tools/run/devices.hpp"
+#include "tools/run/elf.hpp"
 #include "tools/run/environment.hpp"
 #include "tools/run/executable.hpp"
 
@@ -88,7 +89,12 @@ int execute(const RunOptions& options, const std::vector<Variable>& variables) {
   for (const std::string& argument : options.arguments)
     words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
-  ::execvp(words[0], words.data());
+  // What the kernel cannot execute, execvp() gives to /bin/sh: right for a script without #!, while
+  // the bytes of a damaged program would be commands.
+  if (weft::run::read_elf(*path))
+    ::execv(path->c_str(), words.data());
+  else
+    ::execvp(words[0], words.data());
   const int error = errno;
   return fail(error == ENOENT ? kNoProgram : kCannotExecute,
               options.program + ": " + std::strerror(error));
