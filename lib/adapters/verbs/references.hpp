@@ -32,8 +32,16 @@ auto without_exceptions(const char* call, Body body) noexcept -> decltype(body()
 
 // As null, for calls that return a pointer.
 template <class T, class... Arguments>
-T* refuse_null(Arguments&&... arguments) noexcept {
-  refuse(std::forward<Arguments>(arguments)...);
+T* refuse_null(int error, const char* call, const char* format, Arguments... arguments) noexcept {
+  if constexpr (sizeof...(arguments) == 0)
+    refuse(error, call, "%s", format);
+  else
+    refuse(error, call, format, arguments...);
+  return nullptr;
+}
+template <class T>
+T* refuse_null(const char* call, const Error& error) noexcept {
+  refuse(call, error);
   return nullptr;
 }
 
