@@ -2,8 +2,6 @@
 // See devices.hpp.
 #include "tools/run/devices.hpp"
 
-#include <net/route.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
@@ -11,34 +9,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <sstream>
-#include <string_view>
 
+#include "lib/base/device_choice.hpp"
 #include "weft/device.hpp"
 
 namespace weft::run {
 namespace {
-
-// The interface of the IPv4 default route with the lowest metric, from /proc/net/route.
-std::string default_interface() {
-  std::ifstream routes("/proc/net/route");
-  std::string line, interface;
-  uint64_t lowest = std::numeric_limits<uint64_t>::max();
-  std::getline(routes, line);  // the heading
-  while (std::getline(routes, line)) {
-    std::istringstream columns(line);
-    std::string name;
-    uint64_t destination = 0, gateway = 0, flags = 0, references = 0, use = 0, metric = 0, mask = 0;
-    columns >> name >> std::hex >> destination >> gateway >> flags >> std::dec >> references >>
-        use >> metric >> std::hex >> mask;
-    if (columns && destination == 0 && mask == 0 && (flags & RTF_UP) && metric < lowest) {
-      interface = name;
-      lowest = metric;
-    }
-  }
-  return interface;
-}
 
 std::string without_blanks(const std::string& text) {
   std::string result;
@@ -111,15 +88,11 @@ std::string default_devices() {
     const char* const value = std::getenv(name);
     if (value != nullptr && *value != '\0') return value;
   }
-  const std::string interface = default_interface();
-  return "roce+udp:" + (interface.empty() ? "lo" : interface);
+  return "roce+udp:" + base::default_interface();
 }
 
 Result<std::vector<std::string>> split_devices(const std::string& list) {
-  std::vector<std::string> devices;
-  std::istringstream items(list);
-  for (std::string item; std::getline(items, item, ';');) devices.push_back(item);
-  if (list.empty() || list.back() == ';') devices.emplace_back();
+  const std::vector<std::string> devices = base::split_device_list(list);
   for (const std::string& device : devices)
     if (device.empty())
       return Error{Code::invalid_argument,

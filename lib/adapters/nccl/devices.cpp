@@ -3,18 +3,15 @@
 #include "lib/adapters/nccl/devices.hpp"
 
 #include <limits.h>
-#include <net/route.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <limits>
 #include <optional>
-#include <sstream>
 
 #include "lib/adapters/nccl/log.hpp"
 #include "lib/adapters/nccl/messages.hpp"
+#include "lib/base/device_choice.hpp"
 
 namespace weft::nccl {
 namespace {
@@ -22,33 +19,11 @@ namespace {
 constexpr uint64_t kLargestPart = uint64_t{1} << 30;
 constexpr uint32_t kMaxQueuePairs = 64 * 1024;
 
-// The interface of the IPv4 default route with the lowest metric; lo if there is none.
-std::string default_interface() {
-  std::ifstream routes("/proc/net/route");
-  std::string line, best = "lo";
-  uint64_t lowest = std::numeric_limits<uint64_t>::max();
-  std::getline(routes, line);  // the heading
-  while (std::getline(routes, line)) {
-    std::istringstream columns(line);
-    std::string name;
-    uint64_t destination = 0, gateway = 0, flags = 0, references = 0, use = 0, metric = 0, mask = 0;
-    columns >> name >> std::hex >> destination >> gateway >> flags >> std::dec >> references >>
-        use >> metric >> std::hex >> mask;
-    if (!columns || destination != 0 || mask != 0 || !(flags & RTF_UP) || metric >= lowest)
-      continue;
-    best = name;
-    lowest = metric;
-  }
-  return best;
-}
-
 std::vector<std::string> device_strings() {
   const char* const given = std::getenv("WEFT_DEVICE");
-  if (given == nullptr || *given == '\0') return {"srd+udp:" + default_interface()};
-  std::vector<std::string> strings;
-  std::istringstream items(given);
-  for (std::string item; std::getline(items, item, ';');)
-    if (!item.empty()) strings.push_back(item);
+  if (given == nullptr || *given == '\0') return {"srd+udp:" + base::default_interface()};
+  std::vector<std::string> strings = base::split_device_list(given);
+  std::erase(strings, "");
   return strings;
 }
 

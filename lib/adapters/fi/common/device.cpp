@@ -6,52 +6,27 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
 #include <mutex>
-#include <sstream>
 
 #include "lib/adapters/fi/common/calls.hpp"
+#include "lib/base/device_choice.hpp"
 
 namespace weft::fi {
 namespace {
-
-std::string default_interface() {
-  std::ifstream routes("/proc/net/route");
-  std::string line;
-  std::getline(routes, line);  // the heading
-  while (std::getline(routes, line)) {
-    std::istringstream fields(line);
-    std::string interface, destination, skipped, mask;
-    fields >> interface >> destination >> skipped >> skipped >> skipped >> skipped >> skipped >>
-        mask;
-    if (destination == "00000000" && mask == "00000000") return interface;
-  }
-  return "lo";
-}
 
 std::string chosen_spec() {
   char* text = nullptr;
   if (fi_param_get_str(&provider(), "device", &text) == FI_SUCCESS && text && *text) return text;
   const char* variable = std::getenv("WEFT_DEVICE");
   if (variable != nullptr && *variable != '\0') return variable;
-  return std::string(protocol()) + "+udp:" + default_interface();
-}
-
-// The processes of a machine meet at one address. On loopback the port has that on request.
-std::string with_shared_address(const std::string& spec) {
-  const size_t comma = spec.find(',');
-  const std::string name = spec.substr(0, comma), own = protocol();
-  const bool loopback = name == own || name == own + "+udp" || name == own + "+udp:" ||
-                        name == own + "+udp:lo" || name == own + ":lo";
-  if (!loopback || spec.find("udp.shared") != std::string::npos) return spec;
-  return name + ",udp.shared=1" + (comma == std::string::npos ? "" : spec.substr(comma));
+  return std::string(protocol()) + "+udp:" + base::default_interface();
 }
 
 Result<std::shared_ptr<OpenDevice>> open(const std::string& spec) {
   if (spec.compare(0, spec.find_first_of("+:,"), protocol()) != 0)
     return Error{Code::not_supported, "the device string \"" + spec + "\" is not of " + protocol() +
                                           ": set the parameter `device` or WEFT_DEVICE to one"};
-  auto device = Device::open(with_shared_address(spec));
+  auto device = Device::open(base::with_shared_address(spec, protocol()));
   if (!device) return device.error();
   if (!device->attributes().has_on_demand)
     return Error{Code::not_supported, spec + " has no on-demand regions, which the provider needs"};

@@ -6,57 +6,25 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <new>
-#include <sstream>
 
 #include "lib/adapters/verbs/errors.hpp"
 #include "lib/adapters/verbs/real/real_library.hpp"
+#include "lib/base/device_choice.hpp"
 
 namespace weft::drop_in {
 namespace {
 
-// The interface of the IPv4 default route, or lo.
-std::string default_interface() {
-  std::ifstream routes("/proc/net/route");
-  std::string line;
-  std::getline(routes, line);  // the heading
-  while (std::getline(routes, line)) {
-    std::istringstream fields(line);
-    std::string interface, destination, gateway, flags;
-    std::string skipped, mask;
-    fields >> interface >> destination >> gateway >> flags >> skipped >> skipped >> skipped >> mask;
-    if (destination == "00000000" && mask == "00000000") return interface;
-  }
-  return "lo";
-}
-
 std::vector<std::string> device_strings() {
-  const char* list = std::getenv("WEFT_VERBS_DEVICES");
-  std::vector<std::string> strings;
-  if (list == nullptr || *list == '\0') {
-    const char* single = std::getenv("WEFT_DEVICE");
-    if (single != nullptr && *single != '\0')
-      strings.emplace_back(single);
-    else
-      strings.push_back("roce+udp:" + default_interface());
+  const char* const list = std::getenv("WEFT_VERBS_DEVICES");
+  if (list != nullptr && *list != '\0') {
+    std::vector<std::string> strings = base::split_device_list(list);
+    std::erase(strings, "");
     return strings;
   }
-  std::istringstream parts(list);
-  std::string part;
-  while (std::getline(parts, part, ';'))
-    if (!part.empty()) strings.push_back(part);
-  return strings;
-}
-
-// In verbs a device has one address in all processes. On loopback the port has that on request.
-std::string with_shared_address(const std::string& spec) {
-  const size_t comma = spec.find(',');
-  const std::string name = spec.substr(0, comma);
-  const bool loopback = name == "roce" || name == "roce+udp" || name == "roce+udp:" ||
-                        name == "roce+udp:lo" || name == "roce:lo";
-  if (!loopback || spec.find("udp.shared") != std::string::npos) return spec;
-  return name + ",udp.shared=1" + (comma == std::string::npos ? "" : spec.substr(comma));
+  const char* const single = std::getenv("WEFT_DEVICE");
+  if (single != nullptr && *single != '\0') return {single};
+  return {"roce+udp:" + base::default_interface()};
 }
 
 std::unique_ptr<DeviceEntry> entry_of(const std::string& spec, int index) {
@@ -69,7 +37,8 @@ std::unique_ptr<DeviceEntry> entry_of(const std::string& spec, int index) {
   std::snprintf(device.dev_path, sizeof device.dev_path, "/sys/class/infiniband_verbs/uverbs%d",
                 index);
   std::snprintf(device.ibdev_path, sizeof device.ibdev_path, "/sys/class/infiniband/weft%d", index);
-  entry->spec = with_shared_address(spec);
+  // In verbs a device has one address in all processes.
+  entry->spec = base::with_shared_address(spec, "roce");
   // A device of the provider `ibverbs` says its own only when it is open.
   const auto guid = node_guid(entry->spec);
   entry->guid = guid ? __builtin_bswap64(*guid) : 0;
