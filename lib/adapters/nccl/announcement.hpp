@@ -18,7 +18,12 @@
 
 namespace weft::nccl {
 
-inline constexpr uint32_t kRingSize = 64;  // a power of two; at least kMaxRequests
+inline constexpr uint32_t kRingSize = 64;
+static_assert((kRingSize & (kRingSize - 1)) == 0 && kRingSize >= kMaxRequests);
+
+// WRITEs of a send on one lane, at most: the largest message follows from it. A receiver that
+// divides by the smaller limit of both devices announces no receive that needs more.
+inline constexpr uint32_t kMaxPartsOfReceive = 128;
 
 struct AnnouncedReceive {
   uint64_t address = 0;
@@ -42,6 +47,7 @@ inline uint32_t announcement_bytes(uint32_t count) {
 // The immediate data of a part: receive in bits 0 to 2, the lower 16 bits of the announcement's
 // number in 3 to 18, number of parts - 1 above.
 inline constexpr uint32_t kMaxParts = 1u << 13;
+static_assert(kMaxPartsOfReceive * kMaxLanes <= kMaxParts && kMaxReceives <= 8);
 struct PartName {
   uint32_t sequence = 0;  // lower 16 bits
   uint32_t receive = 0;

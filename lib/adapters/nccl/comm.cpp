@@ -8,6 +8,7 @@
 #include <climits>
 
 #include "lib/adapters/nccl/log.hpp"
+#include "lib/base/check.hpp"
 
 namespace weft::nccl {
 namespace {
@@ -127,18 +128,40 @@ void Comm::poll(Lane& lane) {
   size_t count = 0;
   do {
     count = lane.cq.poll(completions);
-    for (const Completion& each : std::span(completions).first(count)) {
-      if (each.status == Status::success)
-        on_completion(lane, each);
-      else if (!failure_)
-        on_failure(each);
-    }
+    for (const Completion& each : std::span(completions).first(count)) on_completion(lane, each);
   } while (count == kBatch);
 }
 
-void Comm::on_failure(const Completion& completion) {
-  failure_ = Failure{completion, coarse_ms()};
-  next_look_ms_ = 0;
+void Comm::on_completion(Lane& lane, const Completion& completion) {
+  const bool received =
+      completion.type == WorkType::recv || completion.type == WorkType::recv_with_imm;
+  uint32_t& queued = received ? lane.posted : lane.sending;
+  WEFT_DCHECK(queued != 0);
+  --queued;
+  if (completion.status != Status::success) {
+    if (!failure_) failure_ = Failure{completion.status, coarse_ms()};
+    next_look_ms_ = 0;
+  } else if (received) {
+    on_receive(lane, completion);
+  } else {
+    on_executed(completion);
+  }
+}
+
+// A message of anyone else has taken a receive from the peer, no more.
+void Comm::on_receive(Lane& lane, const Completion& received) {
+  if (!lane.is_from_peer(received)) {
+    if (!saw_other_sender_)
+      log_warning(peer_ + ": messages of other senders to its queue pair are dropped");
+    saw_other_sender_ = true;
+  } else if (has(received.flags, CompletionFlags::rdma_write)) {
+    on_arrival(received);
+  } else {
+    fail(Outcome::remote_error, "it sent a message that is not of the plug-in");
+  }
+  if (outcome_ != Outcome::success) return;
+  if (const Result<void> posted = top_up(lane); !posted)
+    fail(Outcome::system_error, posted.error().message);
 }
 
 Outcome Comm::progress() {
@@ -154,26 +177,27 @@ void Comm::look_at_peer() {
   next_look_ms_ = now + kLookEveryMs;
   for (const Lane& lane : lanes_) lane.device->log_events();
   if (gone_ms_ == 0) receive_from_peer();
-  if (failure_ && !needs(failure_->completion)) failure_.reset();
-  if (failure_ && now >= failure_->since_ms + kGoodbyeMs) {
-    const Status status = failure_->completion.status;
+  if (gone_ms_ != 0) {
+    if (now >= gone_ms_ + kDrainMs)
+      fail(Outcome::remote_error, gone_why_ + " with transfers in flight or to come");
+  } else if (failure_ && now >= failure_->since_ms + kGoodbyeMs) {
+    const Status status = failure_->status;
     fail(outcome_of(status),
          "a transfer to it failed: " + std::string(name(status)) + advice(status));
   }
-  if (gone_ms_ != 0 && now >= gone_ms_ + kDrainMs)
-    fail(Outcome::remote_error, gone_why_ + " with transfers in flight or to come");
 }
 
 void Comm::receive_from_peer() {
-  for (;;) {
-    Result<std::optional<Control::Incoming>> message = control_.receive();
-    if (!message) return peer_is_gone("its process has ended (" + message.error().message + ")");
-    if (!*message) return;
-    if ((*message)->kind == Message::goodbye) {
-      on_goodbye(parse_goodbye((*message)->body));
-      return peer_is_gone("it has closed the connection");
-    }
-    if ((*message)->kind == Message::reject) return peer_is_gone(parse_reject((*message)->body));
+  Result<std::optional<Control::Incoming>> message = control_.receive();
+  if (!message) return peer_is_gone("its process has ended (" + message.error().message + ")");
+  if (!*message) return;
+  if ((*message)->kind == Message::goodbye) {
+    on_goodbye(parse_goodbye((*message)->body));
+    peer_is_gone("it has closed the connection");
+  } else if ((*message)->kind == Message::reject) {
+    peer_is_gone(parse_reject((*message)->body));
+  } else {
+    fail(Outcome::remote_error, "it sent a message out of order over TCP");
   }
 }
 

@@ -62,14 +62,17 @@ class Comm {
  protected:
   friend class Bootstrap;
 
-  virtual void on_completion(Lane& lane, const Completion& completion) = 0;
+  // A WRITE with immediate data of the peer has arrived.
+  virtual void on_arrival(const Completion& received) = 0;
+  // A request of ours has been executed.
+  virtual void on_executed(const Completion& sent) = 0;
   // The peer has closed; requests before `completed` have all their data.
   virtual void on_goodbye(uint32_t completed) = 0;
-  // Whether a request is not finished that needs the transfer which has failed.
-  virtual bool needs(const Completion& failed) const = 0;
   // See emit_goodbye.
   virtual uint32_t completed() const = 0;
 
+  // Whether the connection has neither failed nor been left by the peer.
+  bool is_open() const { return outcome_ == Outcome::success && gone_ms_ == 0; }
   Request* take_request();
   void release(Request& request);
   // The first error counts: it is logged, told to the peer, and returned from then on.
@@ -85,12 +88,13 @@ class Comm {
 
  private:
   struct Failure {
-    Completion completion;
+    Status status = Status::success;
     int64_t since_ms = 0;
   };
 
   void poll(Lane& lane);
-  void on_failure(const Completion& completion);
+  void on_completion(Lane& lane, const Completion& completion);
+  void on_receive(Lane& lane, const Completion& received);
   void look_at_peer();
   void receive_from_peer();
   void peer_is_gone(const std::string& why);
@@ -99,9 +103,10 @@ class Comm {
   Request* free_ = nullptr;
   Outcome outcome_ = Outcome::success;
   int64_t next_look_ms_ = 0;
+  bool saw_other_sender_ = false;
   int64_t gone_ms_ = 0;  // when the peer closed or ended; 0: it has not
   std::string gone_why_;
-  std::optional<Failure> failure_;
+  std::optional<Failure> failure_;  // the first
 };
 
 // Milliseconds of the monotonic clock, at the cost of a memory access; steps of up to 4 ms.

@@ -42,8 +42,9 @@ Result<Lane> create_lane(const std::shared_ptr<OpenDevice>& device, const QueueS
   return lane;
 }
 
-Result<void> connect_lane(const Lane& lane, const LaneAddress& peer, uint8_t traffic_class) {
+Result<void> connect_lane(Lane& lane, const LaneAddress& peer, uint8_t traffic_class) {
   if (lane.qp.state() == QpState::rts) return {};
+  lane.peer = peer;
   const DeviceAttributes& a = lane.device->device.attributes();
   QueuePairAttributes rtr{.state = QpState::rtr};
   rtr.path = AddressVector{.destination = peer.gid, .traffic_class = traffic_class};
@@ -64,6 +65,17 @@ Result<void> connect_lane(const Lane& lane, const LaneAddress& peer, uint8_t tra
 }
 
 }  // namespace
+
+bool Lane::is_from_peer(const Completion& received) {
+  const Device& on = device->device;
+  if (on.attributes().qp_type != QpType::srd) return true;
+  if (received.source_qp != peer.qpn) return false;
+  if (received.source_peer == peer_number) return true;
+  const std::optional<Gid> address = on.peer_address(received.source_peer);
+  if (address && *address != peer.gid) return false;
+  peer_number = received.source_peer;
+  return true;
+}
 
 Result<uint64_t> random_number() {
   uint64_t value = 0;
@@ -100,8 +112,8 @@ std::vector<LaneAddress> addresses_of(const std::vector<Lane>& lanes) {
   return addresses;
 }
 
-Result<void> top_up(Lane& lane, uint32_t wanted) {
-  while (lane.posted < wanted) {
+Result<void> top_up(Lane& lane) {
+  while (lane.posted < lane.needed) {
     if (const PostStatus posted = lane.qp.post_recv(RecvRequest{}); !posted)
       return Error{posted.code, std::string("post_recv: ") + posted.reason};
     ++lane.posted;

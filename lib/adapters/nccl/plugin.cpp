@@ -99,7 +99,7 @@ struct Plugin {
     out.guid = from.guid;
     out.speed_mbps = static_cast<int>(from.speed_mbps);
     out.max_comms = from.max_comms;
-    out.max_bytes = size_t{from.max_part} * ReceiveComm::kMaxPartsOfReceive;
+    out.max_bytes = size_t{from.max_part} * kMaxPartsOfReceive;
     out.members = from.members;
     return Outcome::success;
   }

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
+#include "lib/base/check.hpp"
+
 namespace weft::nccl {
 namespace {
 
 constexpr uint32_t kReceiveRequests = kRingSize, kAnnouncementQueue = 2 * kRingSize;
-constexpr uint32_t kPartReceives = kMaxReceives * ReceiveComm::kMaxPartsOfReceive;
+constexpr uint32_t kPartReceives = kMaxReceives * kMaxPartsOfReceive;
 
 }  // namespace
 
@@ -29,32 +31,39 @@ ReceiveComm::ReceiveComm(const NetDevice& device, std::vector<Lane> lanes,
       staging_(std::move(staging)),
       staging_region_(std::move(region)) {}
 
-void ReceiveComm::on_completion(Lane& lane, const Completion& completion) {
-  if (completion.type == WorkType::recv_with_imm) return on_part(lane, completion);
-  --lane.sending;
-  Entry& entry = entries_[completion.id % kRingSize];
+void ReceiveComm::on_executed(const Completion& sent) {
+  WEFT_DCHECK(sent.id < kRingSize);
+  Entry& entry = entries_[sent.id];
+  WEFT_DCHECK(entry.used && !entry.written);
   entry.written = true;
   finish_if_complete(entry);
 }
 
-void ReceiveComm::on_part(Lane& lane, const Completion& completion) {
-  --lane.posted;
-  const PartName part = PartName::of(completion.imm_or_key);
+void ReceiveComm::on_arrival(const Completion& received) {
+  const PartName part = PartName::of(received.imm_or_key);
   Entry& entry = entries_[part.sequence % kRingSize];
   Receive& receive = entry.receives[part.receive];
-  const bool known = entry.used && (entry.sequence & 0xFFFF) == part.sequence &&
-                     receive.most != 0 && (receive.parts == 0 || receive.parts == part.parts);
-  if (!known) {
-    fail(Outcome::remote_error, "it wrote into a receive that is not posted: number " +
-                                    std::to_string(part.sequence) + "." +
-                                    std::to_string(part.receive));
-    return;
-  }
+  const auto refuse = [&](const std::string& why) {
+    fail(Outcome::remote_error,
+         why + ": number " + std::to_string(part.sequence) + "." + std::to_string(part.receive));
+  };
+  const bool posted = entry.used && (entry.sequence & 0xFFFF) == part.sequence && receive.most != 0;
+  if (!posted) return refuse("it wrote into a receive that is not posted");
+  if (received.byte_count > receive.size - receive.bytes ||
+      part.parts > receive.most * lanes_.size() ||
+      (receive.parts != 0 && receive.parts != part.parts))
+    return refuse("it wrote more than a receive of " + std::to_string(receive.size) +
+                  " bytes takes: " + std::to_string(received.byte_count) + " behind " +
+                  std::to_string(receive.bytes) + ", in " + std::to_string(part.parts) + " parts");
   receive.parts = part.parts;
-  receive.bytes += completion.byte_count;
+  receive.bytes += received.byte_count;
   if (++receive.arrived != receive.parts) return;
-  for (Lane& each : lanes_) each.needed -= receive.most;
+  for (Lane& each : lanes_) {
+    WEFT_DCHECK(each.needed >= receive.most);
+    each.needed -= receive.most;
+  }
   receive.most = 0;
+  WEFT_DCHECK(entry.left != 0);
   --entry.left;
   finish_if_complete(entry);
 }
@@ -69,11 +78,6 @@ void ReceiveComm::finish_if_complete(Entry& entry) {
     entry.request = nullptr;
   }
   entry.used = entry.left != 0 || !entry.written;
-}
-
-// Only what is not complete needs the announcement.
-bool ReceiveComm::needs(const Completion& failed) const {
-  return entries_[failed.id % kRingSize].left != 0;
 }
 
 uint32_t ReceiveComm::completed() const {
@@ -92,9 +96,8 @@ Outcome ReceiveComm::check(int count, void* const* data, const size_t* sizes,
                                                " bytes that lie outside of the registered memory");
     if (sizes[i] > size_t{part_size_} * kMaxPartsOfReceive)
       return fail(Outcome::invalid_usage,
-                  "irecv() of " + std::to_string(sizes[i]) + " bytes: at most " +
-                      std::to_string(size_t{part_size_} * kMaxPartsOfReceive) +
-                      ", as getProperties() says");
+                  "irecv() of " + std::to_string(sizes[i]) + " bytes: the devices of both ends " +
+                      "take at most " + std::to_string(size_t{part_size_} * kMaxPartsOfReceive));
   }
   return Outcome::success;
 }
@@ -110,7 +113,7 @@ bool ReceiveComm::fits(const Entry& entry, uint32_t count) const {
 Outcome ReceiveComm::post(Entry& entry, const Announcement& announcement) {
   for (Lane& lane : lanes_) {
     for (uint32_t i = 0; i < announcement.count; ++i) lane.needed += entry.receives[i].most;
-    if (const Result<void> posted = top_up(lane, lane.needed); !posted)
+    if (const Result<void> posted = top_up(lane); !posted)
       return fail(Outcome::system_error, posted.error().message);
   }
   const uint32_t at = announcement.sequence % kRingSize;
@@ -147,8 +150,10 @@ Outcome ReceiveComm::irecv(int count, void* const* data, const size_t* sizes, co
     const auto* const memory = static_cast<const Memory*>(memories[i]);
     for (size_t lane = 0; memory != nullptr && lane < lanes_.size(); ++lane)
       receive.rkeys[lane] = memory->regions[lane].rkey().value;
-    entry.receives[static_cast<size_t>(i)].most =
-        std::max<uint32_t>(1, static_cast<uint32_t>((sizes[i] + part_size_ - 1) / part_size_));
+    entry.receives[static_cast<size_t>(i)] = {
+        .most =
+            std::max<uint32_t>(1, static_cast<uint32_t>((sizes[i] + part_size_ - 1) / part_size_)),
+        .size = sizes[i]};
   }
   Request* const made = fits(entry, announcement.count) ? take_request() : nullptr;
   if (made == nullptr) {

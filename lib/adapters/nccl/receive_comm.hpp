@@ -12,6 +12,8 @@ class ReceiveComm final : public Comm {
  public:
   // Creates the queue pairs. Errors: those of the objects.
   static Result<std::unique_ptr<ReceiveComm>> create(const NetDevice& device);
+  // The queue pairs first: nothing meets the memory without its keys.
+  ~ReceiveComm() override { lanes_.clear(); }
 
   // See Tables. *request is null if there is no room now.
   Outcome irecv(int count, void* const* data, const size_t* sizes, const int* tags,
@@ -19,15 +21,13 @@ class ReceiveComm final : public Comm {
 
   Access access() const override { return Access::local_write | Access::remote_write; }
 
-  // Receives with all their WRITEs that a lane has room for: the largest message follows from it.
-  static constexpr uint32_t kMaxPartsOfReceive = 128;
-
  private:
   friend class Bootstrap;
   struct Receive {
     uint32_t arrived = 0;  // parts
     uint32_t parts = 0;    // of the send; 0: none has arrived
-    uint32_t most = 0;     // parts that may arrive on a lane
+    uint32_t most = 0;     // parts that may arrive on a lane; 0: not posted, or complete
+    uint64_t size = 0;
     uint64_t bytes = 0;
   };
   // An announcement whose entry of the ring is in use.
@@ -46,12 +46,11 @@ class ReceiveComm final : public Comm {
   ReceiveComm(const NetDevice& device, std::vector<Lane> lanes, std::unique_ptr<Staging> staging,
               MemoryRegion region);
 
-  void on_completion(Lane& lane, const Completion& completion) override;
+  void on_arrival(const Completion& received) override;
+  void on_executed(const Completion& sent) override;
   void on_goodbye(uint32_t) override {}
-  bool needs(const Completion&) const override;
   uint32_t completed() const override;
 
-  void on_part(Lane& lane, const Completion& completion);
   void finish_if_complete(Entry& entry);
   Outcome check(int count, void* const* data, const size_t* sizes, void* const* memories);
   bool fits(const Entry& entry, uint32_t count) const;

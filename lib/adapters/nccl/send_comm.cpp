@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/check.hpp"
+
 namespace weft::nccl {
 namespace {
 
@@ -13,7 +15,6 @@ constexpr uint32_t kSendRequests = kMaxRequests * kMaxReceives, kSendQueue = 2 *
 constexpr uint32_t kAnnouncementReceives = 2 * kRingSize;
 // Sends of this size and more are divided over the lanes, in multiples of a cache line pair.
 constexpr size_t kDivided = 128 * 1024, kGrain = 128;
-constexpr uint64_t kAnnouncement = 0;  // id of receives; those of WRITEs are addresses of requests
 
 }  // namespace
 
@@ -25,8 +26,8 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const NetDevice& device) {
   Result<MemoryRegion> region = first.device->domain.register_memory(
       ring.get(), sizeof(Ring), Access::local_write | Access::remote_write);
   if (!region) return region.error();
-  if (const Result<void> posted = top_up(first, kAnnouncementReceives); !posted)
-    return posted.error();
+  first.needed = kAnnouncementReceives;
+  if (const Result<void> posted = top_up(first); !posted) return posted.error();
   return std::unique_ptr<SendComm>(
       new SendComm(device, std::move(*lanes), std::move(ring), std::move(*region)));
 }
@@ -37,25 +38,36 @@ SendComm::SendComm(const NetDevice& device, std::vector<Lane> lanes, std::unique
       ring_(std::move(ring)),
       ring_region_(std::move(region)) {}
 
-void SendComm::on_completion(Lane& lane, const Completion& completion) {
-  if (completion.type == WorkType::recv_with_imm) {
-    on_announcement(lane, completion.imm_or_key);
-    return;
-  }
-  --lane.sending;
-  auto* const request = reinterpret_cast<Request*>(completion.id);
-  if (request->done || --request->parts_left != 0) return;
+// The id of each WRITE is the address of its request.
+void SendComm::on_executed(const Completion& sent) {
+  auto* const request = reinterpret_cast<Request*>(sent.id);
+  WEFT_DCHECK(request != nullptr && request->comm == this && request->parts_left != 0);
+  if (--request->parts_left != 0 || request->done) return;
   request->done = true;
   std::erase(sending_, request);
 }
 
-void SendComm::on_announcement(Lane& lane, uint32_t sequence) {
-  --lane.posted;
+// Whether its sends can be divided into parts that PartName can name and the lanes have room for.
+bool SendComm::is_possible(const Announcement& announcement) const {
+  const std::span receives = announcement.receives;
+  return std::all_of(receives.begin(), receives.begin() + announcement.count, [&](auto& each) {
+    return each.size <= uint64_t{part_size_} * kMaxPartsOfReceive;
+  });
+}
+
+void SendComm::on_arrival(const Completion& received) {
+  const uint32_t sequence = received.imm_or_key;
   const Announcement& entry = ring_->entries[sequence % kRingSize];
   Arrival& arrival = arrivals_[sequence % kRingSize];
   const uint32_t count = entry.count;
-  if (sequence - next_ >= kRingSize || arrival.arrived || entry.sequence != sequence ||
-      count == 0 || count > kMaxReceives) {
+  bool right = sequence - next_ < kRingSize && !arrival.arrived && entry.sequence == sequence &&
+               count != 0 && count <= kMaxReceives;
+  if (right) {
+    std::memcpy(&arrival.announcement, &entry, announcement_bytes(count));
+    arrival.announcement.count = count;
+    right = is_possible(arrival.announcement);
+  }
+  if (!right) {
     fail(Outcome::remote_error, "it announced receives that cannot be: number " +
                                     std::to_string(sequence) + ", expected " +
                                     std::to_string(next_) + " or later");
@@ -63,10 +75,6 @@ void SendComm::on_announcement(Lane& lane, uint32_t sequence) {
   }
   arrival.arrived = true;
   arrival.matched = 0;
-  std::memcpy(&arrival.announcement, &entry, announcement_bytes(count));
-  arrival.announcement.count = count;
-  if (const Result<void> posted = top_up(lane, kAnnouncementReceives); !posted)
-    fail(Outcome::system_error, posted.error().message);
 }
 
 void SendComm::on_goodbye(uint32_t completed) {
@@ -75,12 +83,6 @@ void SendComm::on_goodbye(uint32_t completed) {
     request->done = true;  // its WRITEs were executed, whatever their completions say
     return true;
   });
-}
-
-bool SendComm::needs(const Completion& failed) const {
-  return failed.id == kAnnouncement ||
-         std::find(sending_.begin(), sending_.end(), reinterpret_cast<Request*>(failed.id)) !=
-             sending_.end();
 }
 
 // The first receive with this tag that has no send yet, or -1.
@@ -108,6 +110,7 @@ bool SendComm::divide(size_t size) {
   std::vector<uint32_t> more(lanes_.size());
   for (const Part& part : parts_)
     if (++more[part.lane] + lanes_[part.lane].sending > kSendQueue) return false;
+  WEFT_DCHECK(parts_.size() <= kMaxParts);
   ++next_lane_;
   return true;
 }
@@ -143,9 +146,9 @@ void SendComm::advance(uint32_t receive) {
 Outcome SendComm::isend(const void* data, size_t size, int tag, const Memory* memory,
                         void** request) {
   *request = nullptr;
-  if (!oldest().arrived)
+  if (!is_open() || !oldest().arrived)
     if (const Outcome outcome = progress(); outcome != Outcome::success) return outcome;
-  if (!oldest().arrived) return Outcome::success;
+  if (!is_open() || !oldest().arrived) return Outcome::success;
   if (size != 0 && (memory == nullptr || !memory->contains(data, size)))
     return fail(Outcome::internal_error, "isend() of " + std::to_string(size) +
                                              " bytes that lie outside of the registered memory");

@@ -11,6 +11,8 @@ class SendComm final : public Comm {
  public:
   // Creates the queue pairs and the ring. Errors: those of the objects.
   static Result<std::unique_ptr<SendComm>> create(const NetDevice& device);
+  // The queue pairs first: nothing meets the ring without its keys.
+  ~SendComm() override { lanes_.clear(); }
 
   // See Tables. *request is null if there is no receive for this tag yet, or no room.
   Outcome isend(const void* data, size_t size, int tag, const Memory* memory, void** request);
@@ -36,14 +38,14 @@ class SendComm final : public Comm {
   SendComm(const NetDevice& device, std::vector<Lane> lanes, std::unique_ptr<Ring> ring,
            MemoryRegion region);
 
-  void on_completion(Lane& lane, const Completion& completion) override;
+  void on_arrival(const Completion& received) override;
+  void on_executed(const Completion& sent) override;
   void on_goodbye(uint32_t completed) override;
-  bool needs(const Completion& failed) const override;
   uint32_t completed() const override { return 0; }
 
   // Of the oldest announcement that has receives without a send.
   Arrival& oldest() { return arrivals_[next_ % kRingSize]; }
-  void on_announcement(Lane& lane, uint32_t sequence);
+  bool is_possible(const Announcement& announcement) const;
   static int receive_for(const Arrival& arrival, int tag);
   bool divide(size_t size);
   Outcome write_parts(Request& request, const std::byte* data, const Memory* memory,
