@@ -9,8 +9,8 @@ set(WEFT_VERSION ${PROJECT_VERSION})
 # Beside libweft.so, as lib/base/module/module.cpp knows.
 set(WEFT_MODULE_FOLDER weft/modules)
 
-# All rooms but that of adapters; libweft.a without the simulator's, of which programs of this tree
-# alone know.
+# All rooms but that of messages, which adapters link; libweft.a without the simulator's, of which
+# programs of this tree alone know.
 get_property(ROOMS GLOBAL PROPERTY WEFT_ROOMS)
 list(REMOVE_ITEM ROOMS weft_message)
 get_property(MODULES GLOBAL PROPERTY WEFT_MODULES)
@@ -108,12 +108,17 @@ foreach(MODULE ${MODULES})
                         INSTALL_RPATH "$ORIGIN/../.." LIBRARY_OUTPUT_DIRECTORY
                         ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/${WEFT_MODULE_FOLDER})
   add_dependencies(modules ${TARGET})
-  install(TARGETS ${TARGET} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${WEFT_MODULE_FOLDER})
+  install(TARGETS ${TARGET} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${WEFT_MODULE_FOLDER}
+          COMPONENT ${PACKAGE})
 endforeach()
 
-install(TARGETS weft weft_static weft_internal EXPORT weft_targets)
+# Components have the names of Debian packages.
+install(TARGETS weft EXPORT weft_targets LIBRARY COMPONENT libweft0
+        NAMELINK_COMPONENT libweft-dev)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME libweft-dev)
+install(TARGETS weft_static weft_internal EXPORT weft_targets)
 install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
-        PATTERN "*.hpp")
+        PATTERN "*.h" PATTERN "*.hpp")
 # What a module includes of the rooms.
 foreach(ROOM_HEADERS base:check base/module:module transport:frame,port,port_kind
         verbs:cm,device_spec,inspection,provider,provider_manifest)

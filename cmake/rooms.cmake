@@ -53,6 +53,10 @@ weft_names_in(lib/collective/algorithm *.cpp FILES)
 weft_registry(weft_collective HEADER lib/collective/plan/manifest.hpp NAMESPACE weft::collective
               TYPE AlgorithmFile PREFIX algorithms_of FUNCTION algorithm_files NAMES ${FILES})
 weft_room(message lib/message base)
+# The C API, a part of libweft.
+weft_room(c lib/adapters/c verbs)
+set_source_files_properties(lib/adapters/c/text.cpp PROPERTIES COMPILE_DEFINITIONS
+                            WEFT_VERSION="${PROJECT_VERSION}")
 # gcc clears a struct of 100 bytes by `rep stos`, which takes as long as all else done with it.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   set_source_files_properties(

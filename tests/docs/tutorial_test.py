@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 # ctest: realtime
-"""Does what docs/tutorial.md says, in its order, in a folder that has nothing but the build.
+"""Does what the tutorials say, each in its order, in a folder that has nothing but the build.
 
 `<!-- file: NAME -->` before a block: it is appended to that file. `<!-- run -->`: bash runs it, and
 with `<!-- run; prints: REGEX -->` its output must match. `<!-- not run: WHY -->`: neither.
@@ -17,10 +17,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build/release")).resolve()
 BLOCK = re.compile(r"(?:<!-- (.*?) -->\n)?```(\w+)\n(.*?)```", re.S)
 LONGEST_S = 120
+# The tutorials, and how many commands each has at least.
+TUTORIALS = {"tutorial.md": 7, "c.md": 2}
 
 
-def blocks():
-    return BLOCK.findall((ROOT / "docs/tutorial.md").read_text())
+def blocks(page):
+    return BLOCK.findall((ROOT / "docs" / page).read_text())
 
 
 def environment(home):
@@ -41,27 +43,34 @@ def run(folder, command):
 
 class Tutorial(unittest.TestCase):
     def test_every_block_is_marked(self):
-        for mark, language, text in blocks():
-            self.assertRegex(mark, r"^(file: \S+|run(; prints: .+)?|not run: .+)$", text)
-            if language == "sh":
-                self.assertNotRegex(mark, "^file", text)
+        for page in TUTORIALS:
+            for mark, language, text in blocks(page):
+                self.assertRegex(mark, r"^(file: \S+|run(; prints: .+)?|not run: .+)$", text)
+                if language == "sh":
+                    self.assertNotRegex(mark, "^file", text)
 
-    def test_the_tutorial_works(self):
-        with tempfile.TemporaryDirectory(prefix="weft-tutorial-") as folder:
-            (pathlib.Path(folder) / "build").mkdir()
-            (pathlib.Path(folder) / "build/release").symlink_to(BUILD)
-            commands = 0
-            for mark, _, text in blocks():
-                kind, _, words = mark.partition(": ")
-                if kind == "file":
-                    with (pathlib.Path(folder) / words).open("a") as file:
-                        file.write(text)
-                elif kind.startswith("run"):
-                    done = run(folder, text)
-                    self.assertEqual(done.returncode, 0, f"{text}\n{done.stdout}")
-                    self.assertRegex(done.stdout, words or ".*", text)
-                    commands += 1
-            self.assertGreaterEqual(commands, 7)
+    def test_the_tutorials_work(self):
+        for page, least in TUTORIALS.items():
+            with self.subTest(page=page), \
+                    tempfile.TemporaryDirectory(prefix="weft-tutorial-") as folder:
+                (pathlib.Path(folder) / "build").mkdir()
+                (pathlib.Path(folder) / "build/release").symlink_to(BUILD)
+                self.assertGreaterEqual(self.follow(page, folder), least)
+
+    def follow(self, page, folder):
+        """How many commands the tutorial has; each is run."""
+        commands = 0
+        for mark, _, text in blocks(page):
+            kind, _, words = mark.partition(": ")
+            if kind == "file":
+                with (pathlib.Path(folder) / words).open("a") as file:
+                    file.write(text)
+            elif kind.startswith("run"):
+                done = run(folder, text)
+                self.assertEqual(done.returncode, 0, f"{text}\n{done.stdout}")
+                self.assertRegex(done.stdout, words or ".*", text)
+                commands += 1
+        return commands
 
 
 if __name__ == "__main__":

@@ -46,7 +46,8 @@ check_exports() {
     "$source_dir/CMakeLists.txt")
   nm -DC --defined-only "$library/libweft.so" | cut -d' ' -f3- >"$work/all_exports"
   grep -vE "@@$internal\$|^WEFT_0\$|^$internal\$" "$work/all_exports" >"$work/exports"
-  local public='^(typeinfo for |typeinfo name for |vtable for )?weft::([A-Z]|connect\('
+  local public='^weft_[a-z_]+$|^(typeinfo for |typeinfo name for |vtable for )?weft::([A-Z]'
+  public+='|connect\('
   public+='|add_controller\('
   public+='|list_devices\(|name\(|node_guid\(|parse_gid\(|sender_of\(|to_string(\[abi:cxx11\])?\()'
   if sed 's/@@WEFT_0//' "$work/exports" | grep -vE "$public"; then
@@ -94,8 +95,18 @@ by_pkg_config() {
   "$work/by_pkg_config_static"
 }
 
+# The same library for programs in C.
+by_c() {
+  export PKG_CONFIG_PATH=$library/pkgconfig
+  local flags
+  read -ra flags <<<"$(pkg-config --cflags --libs weft)"
+  cc -std=c11 -Wall -Wextra -Wpedantic -Werror -D_GNU_SOURCE "$source_dir/examples/hello_write.c" \
+    -o "$work/by_c" "${flags[@]}"
+  LD_LIBRARY_PATH=$library "$work/by_c"
+}
+
 for step in install_stage check_manual check_drop_in check_soname check_exports check_no_paths \
-  by_find_package by_pkg_config by_module; do
+  by_find_package by_pkg_config by_c by_module; do
   echo "== $step"
   $step
 done
