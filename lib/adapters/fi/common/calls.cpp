@@ -2,6 +2,8 @@
 // Codes of weft as codes of libfabric: see calls.hpp.
 #include "lib/adapters/fi/common/calls.hpp"
 
+#include <system_error>
+
 namespace weft::fi {
 
 int code_of(Code code) noexcept {
@@ -39,6 +41,11 @@ int code_of(Code code) noexcept {
 int failed(fi_log_subsys subsystem, const char* what, const Error& error) noexcept {
   FI_WARN(&provider(), subsystem, "%s: %s\n", what, error.message.c_str());
   return code_of(error.code);
+}
+
+int failed(const std::exception& what) noexcept {
+  FI_WARN(&provider(), FI_LOG_CORE, "%s\n", what.what());
+  return dynamic_cast<const std::system_error*>(&what) != nullptr ? -FI_EAGAIN : -FI_EINVAL;
 }
 
 int not_supported(fi_log_subsys subsystem, const char* what) noexcept {

@@ -8,6 +8,7 @@
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
 
+#include <exception>
 #include <new>
 
 #include "weft/result.hpp"
@@ -35,13 +36,19 @@ int code_of(Status status) noexcept;
 // The text of a code and a status that a completion's `prov_errno` holds.
 const char* status_text(int status) noexcept;
 
-// Runs the body of a C function: no memory is -FI_ENOMEM.
+// The code of an exception that is not std::bad_alloc, with its text in the log.
+int failed(const std::exception& what) noexcept;
+
+// Runs the body of a C function. No memory is -FI_ENOMEM; what else the standard library refuses
+// (a size without measure, a thread too many) is logged, and -FI_EINVAL or -FI_EAGAIN.
 template <class Body>
 auto guarded(Body body) noexcept -> decltype(body()) {
   try {
     return body();
   } catch (const std::bad_alloc&) {
     return -FI_ENOMEM;
+  } catch (const std::exception& what) {
+    return failed(what);
   }
 }
 

@@ -12,12 +12,12 @@ Cntr& of(fid_cntr* cntr) noexcept { return *static_cast<Cntr*>(cntr); }
 Cntr& of(fid* cntr) noexcept { return of(reinterpret_cast<fid_cntr*>(cntr)); }
 
 void woken(Cntr& cntr) noexcept {
-  if (cntr.sleeps.load(std::memory_order_relaxed)) cntr.waiting.signal();
+  if (cntr.sleeps.load()) cntr.waiting.signal();
 }
 
 uint64_t read(fid_cntr* fid) noexcept {
   of(fid).waiting.progress();
-  return of(fid).value.load(std::memory_order_acquire);
+  return of(fid).value.load();
 }
 
 uint64_t readerr(fid_cntr* fid) noexcept {
@@ -99,7 +99,7 @@ Cntr::Cntr(const fi_cntr_attr& attr, void* user_context) noexcept
       wait_obj(attr.wait_obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : attr.wait_obj) {}
 
 void Cntr::count(int error) noexcept {
-  (error == 0 ? value : errors).fetch_add(1, std::memory_order_release);
+  (error == 0 ? value : errors).fetch_add(1);  // before `sleeps` is looked at: see wait()
   woken(*this);
 }
 

@@ -175,8 +175,11 @@ ssize_t Cq::take_error(fi_cq_err_entry& out) noexcept {
   out.olen = entry.beyond;
   out.err = entry.error;
   out.prov_errno = entry.prov_error;
-  // A caller's buffer for more data stays as it is: there is none.
-  out.err_data_size = 0;
+  // There is no more data. Before 1.5 the structure ended here, and the provider owned the data.
+  if (FI_VERSION_GE(domain->fabric.api_version, FI_VERSION(1, 5)))
+    out.err_data_size = 0;
+  else
+    out.err_data = nullptr;
   entries_.pop_front();
   unread_.store(entries_.size(), std::memory_order_release);
   return 1;

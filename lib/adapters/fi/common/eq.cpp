@@ -136,7 +136,7 @@ void Eq::push_error(::fid* owner, int code, const void* data, size_t length) noe
     fi_eq_err_entry head{};
     head.fid = owner;
     head.context = owner->context;
-    head.err = code;
+    head.err = head.prov_errno = code;
     head.err_data_size = length;
     std::memcpy(entry.bytes.data(), &head, sizeof head);
     if (length != 0) std::memcpy(entry.bytes.data() + sizeof head, data, length);
@@ -152,7 +152,7 @@ void Eq::push_av_error(::fid* av, void* context, int code, size_t index) noexcep
     head.fid = av;
     head.context = context;
     head.data = index;
-    head.err = code;
+    head.err = head.prov_errno = code;
     const char* bytes = reinterpret_cast<const char*>(&head);
     entry.bytes.assign(bytes, bytes + sizeof head);
     return 0;
@@ -191,9 +191,12 @@ ssize_t Eq::take_error(fi_eq_err_entry& out, uint64_t flags) noexcept {
   const std::lock_guard hold(lock_);
   if (events_.empty() || events_.front().error == 0) return -FI_EAGAIN;
   EqEvent& front = events_.front();
-  void* const room = out.err_data;
-  const size_t room_size = out.err_data_size;
-  std::memcpy(&out, front.bytes.data(), sizeof out);
+  // Since 1.5 the caller may give a buffer for the data; before, the structure ended with err_data.
+  const bool has_size = FI_VERSION_GE(fabric.api_version, FI_VERSION(1, 5));
+  const size_t size = has_size ? sizeof out : offsetof(fi_eq_err_entry, err_data_size);
+  void* const room = has_size && out.err_data_size != 0 ? out.err_data : nullptr;
+  const size_t room_size = room != nullptr ? out.err_data_size : 0;
+  std::memcpy(&out, front.bytes.data(), size);
   const size_t data_size = front.bytes.size() - sizeof out;
   if (flags & FI_PEEK) {
     out.err_data = front.bytes.data() + sizeof out;
@@ -202,14 +205,14 @@ ssize_t Eq::take_error(fi_eq_err_entry& out, uint64_t flags) noexcept {
     out.err_data = error_data_.data() + sizeof out;
     events_.pop_front();
   }
-  if (room != nullptr && room_size != 0) {  // the caller's buffer, since 1.5
+  if (room != nullptr) {
     out.err_data_size = std::min(room_size, data_size);
-    std::memcpy(room, out.err_data, out.err_data_size);
+    if (out.err_data_size != 0) std::memcpy(room, out.err_data, out.err_data_size);
     out.err_data = room;
   } else if (data_size == 0) {
     out.err_data = nullptr;
   }
-  return sizeof out;
+  return static_cast<ssize_t>(size);
 }
 
 int Eq::prepare_wait() noexcept {

@@ -42,7 +42,8 @@ int Directions::bind(Cntr& cntr, uint64_t flags) noexcept {
   for (auto [flag, slot] :
        {std::pair{FI_SEND, &transmit.send_or_receive}, std::pair{FI_READ, &transmit.read},
         std::pair{FI_WRITE, &transmit.write}, std::pair{FI_RECV, &receive.send_or_receive}}) {
-    if ((flags & flag) == 0 || *slot != nullptr) continue;
+    if ((flags & flag) == 0) continue;
+    if (*slot != nullptr) return -FI_EINVAL;
     *slot = &cntr;
     ++cntr.users;
   }
