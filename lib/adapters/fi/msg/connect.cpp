@@ -32,7 +32,7 @@ int getpeer(fid_ep* fid, void* out, size_t* length) noexcept {
 int connect(fid_ep* fid, const void* address, const void* data, size_t length) noexcept {
   return guarded([&]() -> int {
     Ep& ep = endpoint_of(fid);
-    const auto name = name_at(address);
+    const auto name = address != nullptr ? name_at(address) : std::nullopt;
     if (!name || length > kConnectData) return -FI_EINVAL;
     if (ep.eq == nullptr) return -FI_ENOEQ;
     if (!ep.qp)

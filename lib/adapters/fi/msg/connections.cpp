@@ -9,10 +9,17 @@
 #include "lib/adapters/fi/msg/endpoint.hpp"
 
 namespace weft::fi {
+namespace {
+
+constexpr size_t kMostRequests = 4096;  // that the program has neither accepted nor rejected
+
+}  // namespace
 
 void ConnectRequest::release() noexcept { owner->remove(*this); }
 
 Result<Connections*> Connections::of(Eq& eq) {
+  static std::mutex creating;  // endpoints may be bound by several threads
+  const std::lock_guard hold(creating);
   if (eq.connections) return static_cast<Connections*>(eq.connections.get());
   auto channel = CmChannel::create(eq.fabric.device->device);
   if (!channel) return channel.error();
@@ -60,7 +67,8 @@ void Connections::handle(const CmEvent& event) {
 
 void Connections::on_request(const CmEvent& event) {
   const auto at = listeners_.find(event.listener.impl().get());
-  if (at == listeners_.end()) return;  // the id is destroyed: a rejection
+  // The id is destroyed: a rejection.
+  if (at == listeners_.end() || requests_.size() >= kMostRequests) return;
   Pep& pep = *at->second;
   Info info(fi_dupinfo(pep.info.get()));
   if (!info || !set_source(*info, pep.name) ||

@@ -89,21 +89,24 @@ fi_ops_ep kOps = {.size = sizeof(fi_ops_ep),
                   .tx_size_left = not_implemented};
 
 // The queue of weft for one direction, with room for `entries`; its counters make progress of it.
+// Undone by leave().
 Result<std::shared_ptr<MsgQueue>> queue_for(const Reports& reports, const Device& device,
                                             size_t entries) {
   auto queue = reports.cq ? MsgQueue::of(*reports.cq, device) : MsgQueue::create(device);
   if (!queue) return queue.error();
+  if (auto room = (*queue)->reserve(entries); !room) return room.error();
   for (Cntr* cntr : reports.counters())
     if (cntr != nullptr) cntr->waiting.add(queue->get());
-  if (auto room = (*queue)->reserve(entries); !room) return room.error();
   return queue;
 }
 
-void leave(Ep& ep, const Reports& reports, MsgQueue* queue, size_t entries) noexcept {
-  if (queue == nullptr) return;
+void leave(Ep& ep, const Reports& reports, std::shared_ptr<MsgQueue>& queue,
+           size_t entries) noexcept {
+  if (!queue) return;
   for (Cntr* cntr : reports.counters())
-    if (cntr != nullptr) cntr->waiting.remove(queue);
+    if (cntr != nullptr) cntr->waiting.remove(queue.get());
   queue->detach(ep, entries);
+  queue.reset();
 }
 
 }  // namespace
@@ -144,15 +147,27 @@ Ep::~Ep() {
     eq->forget(&fid);
     --eq->users;
   }
-  leave(*this, bound.transmit, sends_to.get(), info->tx_attr->size);
-  leave(*this, bound.receive, receives_from.get(), info->rx_attr->size);
+  leave_queues();
   id = {};  // sends a DREQ where it is connected
   bound.release(nullptr);
   if (shared != nullptr) --shared->users;
 }
 
+void Ep::leave_queues() noexcept {
+  leave(*this, bound.transmit, sends_to, info->tx_attr->size);
+  leave(*this, bound.receive, receives_from, info->rx_attr->size);
+}
+
 Result<void> Ep::enable() {
   if (qp) return Error{Code::bad_state, "the endpoint is enabled already"};
+  sends.create(info->tx_attr->size);
+  receives.create(info->rx_attr->size);
+  auto done = create_queue_pair();
+  if (!done) leave_queues();
+  return done;
+}
+
+Result<void> Ep::create_queue_pair() {
   const Device& device = domain.device->device;
   auto send_queue = queue_for(bound.transmit, device, info->tx_attr->size);
   if (!send_queue) return send_queue.error();
@@ -160,8 +175,6 @@ Result<void> Ep::enable() {
   auto receive_queue = queue_for(bound.receive, device, info->rx_attr->size);
   if (!receive_queue) return receive_queue.error();
   receives_from = *receive_queue;
-  sends.create(info->tx_attr->size);
-  receives.create(info->rx_attr->size);
   auto made = domain.device->domain.queue_pair(
       {.type = QpType::rc,
        .send_cq = sends_to->queue(),

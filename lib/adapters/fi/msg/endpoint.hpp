@@ -45,7 +45,7 @@ struct Ep final : fid_ep {
   Ep(const Ep&) = delete;
   Ep& operator=(const Ep&) = delete;
 
-  // FI_ENABLE: creates the queue pair, in INIT.
+  // FI_ENABLE: creates the queue pair, in INIT. After an error it is as before.
   Result<void> enable();
   // Waits until what was sent is at the peer, as long as it answers, half a second at most. An
   // injected message has completed for the program before that; it may close its endpoint then.
@@ -65,6 +65,10 @@ struct Ep final : fid_ep {
   CmId id;                                     // of the connection
   std::vector<std::byte> connection_data;      // of fi_connect, until it is sent
   bool is_connected = false, is_shut = false;  // FI_CONNECTED, FI_SHUTDOWN were reported
+
+ private:
+  Result<void> create_queue_pair();
+  void leave_queues() noexcept;
 };
 
 // The tables of msg/post.cpp, msg/rma.cpp and msg/connect.cpp.

@@ -9,6 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "lib/base/check.hpp"
+
 namespace weft::fi {
 
 struct Operation {
@@ -22,7 +24,9 @@ class Operations {
  public:
   // Allocates; not while operations are outstanding.
   void create(size_t size) {
+    WEFT_CHECK(empty());
     table_.resize(size);
+    free_.clear();
     free_.reserve(size);
     for (size_t i = size; i-- > 0;) free_.push_back(static_cast<uint32_t>(i));
   }
@@ -43,6 +47,7 @@ class Operations {
   // Frees the entry and returns it.
   Operation finish(uint32_t index) noexcept {
     const std::lock_guard hold(lock_);
+    WEFT_CHECK(index < table_.size() && free_.size() < table_.size());
     free_.push_back(index);
     return table_[index];
   }

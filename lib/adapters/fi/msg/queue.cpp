@@ -3,15 +3,18 @@
 #include "lib/adapters/fi/msg/queue.hpp"
 
 #include <array>
+#include <string>
 
 #include "lib/adapters/fi/common/cq.hpp"
 #include "lib/adapters/fi/msg/endpoint.hpp"
+#include "lib/base/check.hpp"
 
 namespace weft::fi {
 namespace {
 
 constexpr size_t kBatch = 16;
 constexpr uint32_t kInitialCapacity = 256;
+constexpr size_t kMostEntries = size_t{1} << 20;  // of an endpoint
 
 }  // namespace
 
@@ -23,6 +26,8 @@ Result<std::shared_ptr<MsgQueue>> MsgQueue::create(const Device& device) {
 }
 
 Result<std::shared_ptr<MsgQueue>> MsgQueue::of(Cq& cq, const Device& device) {
+  static std::mutex creating;  // endpoints may be enabled by several threads
+  const std::lock_guard hold(creating);
   if (cq.own) return std::static_pointer_cast<MsgQueue>(cq.own);
   auto queue = create(device);
   if (!queue) return queue.error();
@@ -33,6 +38,10 @@ Result<std::shared_ptr<MsgQueue>> MsgQueue::of(Cq& cq, const Device& device) {
 
 Result<void> MsgQueue::reserve(size_t entries) {
   const std::lock_guard hold(lock_);
+  if (entries > kMostEntries)
+    return Error{Code::invalid_argument, std::to_string(entries) +
+                                             " requests of an endpoint, at most " +
+                                             std::to_string(kMostEntries) + " are offered"};
   if (needed_ + entries > queue_.capacity())
     if (auto grown = queue_.resize(static_cast<uint32_t>((needed_ + entries) * 3 / 2)); !grown)
       return grown;
@@ -47,11 +56,13 @@ void MsgQueue::attach(Ep& ep) {
 
 void MsgQueue::detach(Ep& ep, size_t entries) noexcept {
   const std::lock_guard hold(lock_);
+  WEFT_CHECK(needed_ >= entries);
+  needed_ -= entries;
+  if (!ep.qp) return;
   while (take_batch() != 0) {  // what has arrived is not lost when the peer closes first
   }
   const auto at = endpoints_.find(ep.qp.number().value);
   if (at != endpoints_.end() && at->second == &ep) endpoints_.erase(at);
-  needed_ -= entries;
 }
 
 void MsgQueue::progress() noexcept {
