@@ -19,12 +19,16 @@ bool is_true(const T& value) noexcept {
   return value != T{};
 }
 
-// The value that replaces `old`. Types narrower than int are computed as int and cut: sums wrap.
+// The value that replaces `old`. Integers are computed without sign and cut: they wrap.
 template <class T>
 bool combine(unsigned op, const T& old, const T& operand, T& out) noexcept {
   switch (op) {
     case FI_SUM:
-      return out = static_cast<T>(old + operand), true;
+      if constexpr (kBits<T>)
+        out = static_cast<T>(static_cast<uint64_t>(old) + static_cast<uint64_t>(operand));
+      else
+        out = old + operand;
+      return true;
     case FI_PROD:
       if constexpr (kBits<T>)
         out = static_cast<T>(static_cast<uint64_t>(old) * static_cast<uint64_t>(operand));

@@ -82,18 +82,21 @@ int insertsvc(fid_av* fid, const char* node, const char* service, fi_addr_t* out
   });
 }
 
-// NODE and SERVICE are counted up: "host3" and 4 nodes are host3, host4, host5, host6, and
-// 10.0.0.3 and 4 nodes are 10.0.0.3 to 10.0.0.6.
+// NODE and SERVICE are counted up: "host3" and 4 nodes are host3, host4, host5, host6; "host09" and
+// 2 nodes are host09, host10; 10.0.0.3 and 4 nodes are 10.0.0.3 to 10.0.0.6.
 std::string counted(const char* first, size_t more) {
   const std::string text = first;
   const size_t at = text.find_last_not_of("0123456789") + 1;
   if (at >= text.size()) return text;
-  return text.substr(0, at) + std::to_string(std::stoull(text.substr(at)) + more);
+  const std::string number = std::to_string(std::stoull(text.substr(at)) + more);
+  const size_t width = text.size() - at;
+  return text.substr(0, at) + std::string(width - std::min(width, number.size()), '0') + number;
 }
 
 int insertsym(fid_av* fid, const char* node, size_t nodes, const char* service, size_t services,
               fi_addr_t* out, uint64_t flags, void* context) noexcept {
   return guarded([&]() -> int {
+    if (node == nullptr || service == nullptr) return -FI_EINVAL;
     int count = 0;
     for (size_t i = 0; i < nodes; ++i)
       for (size_t j = 0; j < services; ++j) {
@@ -186,10 +189,13 @@ Av::Av(Domain& parent, const fi_av_attr& attr, void* user_context) noexcept
 
 fi_addr_t Av::insert(const Name& name) {
   const std::lock_guard hold(lock_);
+  if (entries_.size() == entries_.capacity()) {
+    entries_.reserve(std::max<size_t>(16, 2 * entries_.size()));
+    free_.reserve(entries_.capacity());  // for remove()
+  }
   const auto [at, is_new] = numbers_.try_emplace({name.gid, end_of(name)}, FI_ADDR_NOTAVAIL);
   if (!is_new) return ++entries_[at->second].users, at->second;
   if (free_.empty()) {
-    free_.reserve(entries_.size() + 1);  // for remove()
     at->second = entries_.size();
     entries_.push_back({name, 1});
   } else {
@@ -225,6 +231,12 @@ std::optional<fi_addr_t> Av::find(const Gid& gid, QpNum queue) noexcept {
   if (at == numbers_.end() || at->first.first != gid || at->first.second >> 16 != queue.value)
     return {};
   return at->second;
+}
+
+std::optional<fi_addr_t> Av::find_port(const Gid& gid, uint16_t port) noexcept {
+  const std::lock_guard hold(lock_);
+  const auto at = numbers_.find({gid, port});
+  return at == numbers_.end() ? std::nullopt : std::optional(at->second);
 }
 
 int open_av(fid_domain* domain, fi_av_attr* attr, fid_av** out, void* context) noexcept {

@@ -27,6 +27,8 @@ struct Av final : fid_av {
   std::optional<Name> at(fi_addr_t number) noexcept;
   // The number of an endpoint by its address and queue pair number.
   std::optional<fi_addr_t> find(const Gid& gid, QpNum queue) noexcept;
+  // That of a name that was inserted as address and port, without a queue pair number.
+  std::optional<fi_addr_t> find_port(const Gid& gid, uint16_t port) noexcept;
   // How often names have been inserted or removed: what endpoints keep of it may be out of date.
   uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
 

@@ -31,7 +31,7 @@ void Rdm::ask(message::Peer number) {
   const int64_t now = clock_ms();
   if (peer.asked_ms != 0 && now - peer.asked_ms < kAskAgainMs) return;
   peer.asked_ms = now;
-  resolver_.ask(peer.name, number);
+  resolver_.ask(peer.name, peers_.question(number));
 }
 
 ssize_t Rdm::find_peer(fi_addr_t number, message::Peer& out) {
@@ -41,6 +41,12 @@ ssize_t Rdm::find_peer(fi_addr_t number, message::Peer& out) {
   if (peer->is_resolved()) return 0;
   ask(out);
   return -FI_EAGAIN;
+}
+
+ssize_t Rdm::find_source(fi_addr_t number, message::Peer& out) {
+  if (!qp_) return -FI_EOPBADSTATE;
+  if (number == FI_ADDR_UNSPEC || (info->caps & FI_DIRECTED_RECV) == 0) return 0;
+  return find_peer(number, out);
 }
 
 ssize_t Rdm::post_send(const iovec* iov, size_t count, fi_addr_t to, bool tagged, uint64_t tag,
@@ -77,9 +83,7 @@ ssize_t Rdm::post_receive(const iovec* iov, size_t count, fi_addr_t from, bool t
   return guarded([&]() -> ssize_t {
     const std::lock_guard hold(lock_);
     message::Pattern pattern{.tagged = tagged, .tag = tag, .ignore = ignore};
-    if (from != FI_ADDR_UNSPEC && (info->caps & FI_DIRECTED_RECV) &&
-        peers_.find(*av, from, pattern.peer) == nullptr)
-      return -FI_EINVAL;
+    if (const ssize_t code = find_source(from, pattern.peer)) return code;
     const bool many = (flags & FI_MULTI_RECV) != 0 && !tagged;
     const message::ReceiveMessage request{
         .pattern = pattern,
@@ -96,11 +100,9 @@ ssize_t Rdm::peek(fi_addr_t from, uint64_t tag, uint64_t ignore, void* context,
                   uint64_t flags) noexcept {
   return guarded([&]() -> ssize_t {
     const std::lock_guard hold(lock_);
-    progress_locked();
     message::Pattern pattern{.tagged = true, .tag = tag, .ignore = ignore};
-    if (from != FI_ADDR_UNSPEC && (info->caps & FI_DIRECTED_RECV) &&
-        peers_.find(*av, from, pattern.peer) == nullptr)
-      return -FI_EINVAL;
+    if (const ssize_t code = find_source(from, pattern.peer)) return code;
+    progress_locked();
     const auto seen = messages_.peek(pattern, (flags & (FI_CLAIM | FI_DISCARD)) != 0, context);
     CqEntry entry;
     entry.context = context;

@@ -139,6 +139,7 @@ Rdm::~Rdm() {
   }
   if (wake_ >= 0) ::close(wake_);
   bound.release(is_enabled() ? this : nullptr);
+  qp_ = {};  // before the buffers and operations that it uses
   if (av != nullptr) --av->users;
   if (eq != nullptr) --eq->users;
 }
@@ -177,9 +178,9 @@ Result<void> Rdm::enable() {
   if (auto opened = resolver_.open(own); !opened) return opened;
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) return Error{Code::no_memory, "no descriptors are left"};
-  cq_ = *cq;
   buffer_size_ = message::kHeaderSize + kEagerBytes;
   buffers_.resize(buffer_size_ * kBuffers);
+  cq_ = *cq;
   qp_ = *qp;
   for (uint32_t i = 0; i < kBuffers; ++i) post_buffer(i);
   bound.add(this);

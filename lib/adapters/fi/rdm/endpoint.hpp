@@ -106,6 +106,7 @@ class Rdm final : public fid_ep, public Progress, public message::Io {
   void retry() noexcept;
   void handle(const Completion& completion);
   void on_receive(const Completion& completion);
+  void on_remote_write(const Completion& completion);
   void on_message(message::Peer from, std::span<const std::byte> bytes);
   void on_request(Request& request, const Completion& completion);
   void post_buffer(uint32_t index) noexcept;
@@ -115,6 +116,8 @@ class Rdm final : public fid_ep, public Progress, public message::Io {
   message::Peer sender_of(const Completion& completion);
   // The peer that a call names, resolved; or a negative code.
   ssize_t find_peer(fi_addr_t number, message::Peer& out);
+  // The same for a receive: `out` stays as it is where the receive names no peer.
+  ssize_t find_source(fi_addr_t number, message::Peer& out);
   void ask(message::Peer peer);
   void run() noexcept;
   // atomic.cpp

@@ -14,10 +14,27 @@ namespace {
 constexpr size_t kBatch = 32;
 constexpr size_t kKnownSenders = 60'000;  // a device has numbers for 65,536 peers
 
-Code code_for_message(Status status) noexcept {
+// A peer that is there has a queue pair that takes SENDs.
+Code code_for_message(RdmTask task, Status status) noexcept {
   if (status == Status::success) return Code::ok;
-  const bool is_gone = status == Status::retry_exceeded || status == Status::remote_aborted;
+  const bool is_gone = status == Status::retry_exceeded || status == Status::remote_aborted ||
+                       (status == Status::remote_invalid_request && task != RdmTask::transfer);
   return is_gone ? Code::peer_failed : Code::io_error;
+}
+
+Status status_of(Code code) noexcept {
+  switch (code) {
+    case Code::ok:
+      return Status::success;
+    case Code::mismatch:
+      return Status::local_length_error;
+    case Code::canceled:
+      return Status::flushed;
+    case Code::peer_failed:
+      return Status::retry_exceeded;
+    default:
+      return Status::remote_operation_error;
+  }
 }
 
 int error_of(Code code) noexcept {
@@ -91,7 +108,7 @@ void Rdm::complete(const message::Completed& completed) {
   entry.flags =
       (completed.received ? FI_RECV : FI_SEND) | (completed.envelope.tagged ? FI_TAGGED : FI_MSG);
   entry.error = error_of(completed.code);
-  entry.prov_error = static_cast<int>(entry.error == 0 ? Status::success : Status::fatal);
+  entry.prov_error = static_cast<int>(status_of(completed.code));
   if (entry.error == FI_EIO)
     FI_INFO(&provider(), FI_LOG_EP_DATA, "a %s ended in %s\n",
             completed.received ? "receive" : "send", name(completed.code).data());
@@ -158,18 +175,24 @@ void Rdm::on_receive(const Completion& completion) {
   const auto index = static_cast<uint32_t>(RdmId::of(completion.id).number);
   if (completion.status == Status::flushed) return;
   if (completion.status != Status::success) return post_buffer(index);
-  if (has(completion.flags, CompletionFlags::rdma_write)) {
-    CqEntry entry;
-    entry.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
-    entry.length = completion.byte_count;
-    entry.data = uint64_t{completion.imm_high} << 32 | completion.imm_or_key;
-    entry.source = peers_.number_of(av, sender_of(completion));
-    bound.receive.report(entry, true);
-  } else if (completion.byte_count > 0 && completion.byte_count <= buffer_size_) {
-    on_message(sender_of(completion),
-               {buffers_.data() + index * buffer_size_, completion.byte_count});
-  }
+  guarded([&] {  // without memory the message is lost, and not the buffer
+    if (has(completion.flags, CompletionFlags::rdma_write))
+      on_remote_write(completion);
+    else if (completion.byte_count > 0 && completion.byte_count <= buffer_size_)
+      on_message(sender_of(completion),
+                 {buffers_.data() + index * buffer_size_, completion.byte_count});
+    return 0;
+  });
   post_buffer(index);
+}
+
+void Rdm::on_remote_write(const Completion& completion) {
+  CqEntry entry;
+  entry.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+  entry.length = completion.byte_count;
+  entry.data = uint64_t{completion.imm_high} << 32 | completion.imm_or_key;
+  entry.source = peers_.number_of(av, sender_of(completion));
+  bound.receive.report(entry, true);
 }
 
 void Rdm::on_message(message::Peer from, std::span<const std::byte> bytes) {
@@ -197,8 +220,9 @@ void Rdm::on_request(Request& request, const Completion& completion) {
 }
 
 void Rdm::fail_peer(message::Peer peer, Status status) {
-  FI_WARN(&provider(), FI_LOG_EP_DATA, "peer %s does not answer: %s\n",
+  FI_WARN(&provider(), FI_LOG_EP_DATA, "the endpoint at %s does not answer: %s\n",
           text_of(peers_[peer].name).c_str(), name(status).data());
+  peers_.lost(peer);
   messages_.on_peer_failed(peer, Code::peer_failed);
   for (const auto& asked : atomics_)
     if (asked->in_use && asked->peer == peer) finish_atomic(*asked, FI_EHOSTUNREACH);
@@ -214,6 +238,7 @@ void Rdm::handle(const Completion& completion) {
   if (id.task == RdmTask::request)
     return on_request(*static_cast<Request*>(id.pointer()), completion);
   message::Peer peer;
+  const Code code = code_for_message(id.task, completion.status);
   if (id.task == RdmTask::own) {
     auto* const own = static_cast<OwnMessage*>(id.pointer());
     peer = own->to;
@@ -225,13 +250,12 @@ void Rdm::handle(const Completion& completion) {
       finish_atomic(*atomics_[asked], code_of(completion.status));
   } else {
     peer = static_cast<message::Operation*>(id.pointer())->peer;
-    const Code code = code_for_message(completion.status);
     if (id.task == RdmTask::message)
       messages_.on_sent(id.pointer(), code);
     else
       messages_.on_read(id.pointer(), code);
   }
-  if (code_for_message(completion.status) == Code::peer_failed) fail_peer(peer, completion.status);
+  if (code == Code::peer_failed) fail_peer(peer, completion.status);
 }
 
 // Sends what found no room.

@@ -20,8 +20,17 @@ message::Peer Peers::add(const Name& name) {
   peers_.push_back({.name = name,
                     .number = FI_ADDR_NOTAVAIL,
                     .handle = AddressHandle({.destination = name.gid})});
-  if (name.queue.value != 0) by_queue_[{name.gid, name.queue.value}] = peer;
+  if (name.queue.value != 0)
+    by_queue_[{name.gid, name.queue.value}] = peer;
+  else
+    by_port_[{name.gid, name.port}] = peer;
   return peer;
+}
+
+void Peers::set_number(message::Peer peer, fi_addr_t number) {
+  if (number >= by_number_.size()) by_number_.resize(number + 1, kNone);
+  by_number_[number] = peer;
+  if (peers_[peer].number == FI_ADDR_NOTAVAIL) peers_[peer].number = number;
 }
 
 // The address vector has changed: numbers may stand for other names.
@@ -31,13 +40,11 @@ void Peers::refresh(Av& av) {
   changes_ = changes;
   std::fill(by_number_.begin(), by_number_.end(), kNone);
   for (RdmPeer& peer : peers_) peer.number = FI_ADDR_NOTAVAIL;
-  for (message::Peer peer = 0; peer < peers_.size(); ++peer) {
-    const auto number = av.find(peers_[peer].name.gid, peers_[peer].name.queue);
-    if (!number) continue;
-    peers_[peer].number = *number;
-    if (*number >= by_number_.size()) by_number_.resize(*number + 1, kNone);
-    by_number_[*number] = peer;
-  }
+  for (const auto& [key, peer] : by_queue_)
+    if (const auto number = av.find(key.first, {key.second})) set_number(peer, *number);
+  for (const auto& [key, peer] : by_port_)
+    if (const auto number = av.find_port(key.first, static_cast<uint16_t>(key.second)))
+      set_number(peer, *number);
 }
 
 RdmPeer* Peers::find(Av& av, fi_addr_t number, message::Peer& out) {
@@ -48,11 +55,11 @@ RdmPeer* Peers::find(Av& av, fi_addr_t number, message::Peer& out) {
   }
   const auto name = av.at(number);
   if (!name) return nullptr;
-  const auto known = by_queue_.find({name->gid, name->queue.value});
-  out = known != by_queue_.end() ? known->second : add(*name);
-  if (number >= by_number_.size()) by_number_.resize(number + 1, kNone);
-  by_number_[number] = out;
-  peers_[out].number = number;
+  const bool has_queue = name->queue.value != 0;
+  const ByKey& known = has_queue ? by_queue_ : by_port_;
+  const auto at = known.find({name->gid, has_queue ? name->queue.value : name->port});
+  out = at != known.end() ? at->second : add(*name);
+  set_number(out, number);
   return &peers_[out];
 }
 
@@ -67,23 +74,42 @@ message::Peer Peers::sender(Av* av, const Gid& gid, QpNum queue) {
 fi_addr_t Peers::number_of(Av* av, message::Peer peer) {
   if (av == nullptr) return FI_ADDR_NOTAVAIL;
   refresh(*av);
-  RdmPeer& known = peers_[peer];
+  const RdmPeer& known = peers_[peer];
   if (known.number == FI_ADDR_NOTAVAIL)
-    if (const auto number = av->find(known.name.gid, known.name.queue)) {
-      known.number = *number;
-      if (*number >= by_number_.size()) by_number_.resize(*number + 1, kNone);
-      by_number_[*number] = peer;
-    }
+    if (const auto number = av->find(known.name.gid, known.name.queue)) set_number(peer, *number);
   return known.number;
 }
 
-void Peers::resolved(message::Peer peer, const Gid& gid, QpNum queue) {
+uint32_t Peers::question(message::Peer peer) {
   RdmPeer& known = peers_[peer];
-  if (known.is_resolved()) return;
-  known.name.gid = gid;
-  known.name.queue = queue;
-  known.handle = AddressHandle({.destination = gid});
-  by_queue_[{gid, queue.value}] = peer;
+  while (known.cookie == 0)
+    if (const uint32_t cookie = random_.next32();
+        cookie != 0 && by_cookie_.try_emplace(cookie, peer).second)
+      known.cookie = cookie;
+  return known.cookie;
+}
+
+void Peers::resolved(uint32_t cookie, const Gid& gid, QpNum queue) {
+  const auto asked = by_cookie_.find(cookie);
+  if (asked == by_cookie_.end() || queue.value == 0) return;
+  const message::Peer peer = asked->second;
+  RdmPeer& known = peers_[peer];
+  const auto [at, is_new] = by_queue_.try_emplace({gid, queue.value}, peer);
+  if (is_new) {
+    known.name.gid = gid;
+    known.name.queue = queue;
+    known.handle = AddressHandle({.destination = gid});
+  } else {  // it has sent messages, or was inserted with its queue pair number
+    for (auto& entry : by_port_)
+      if (entry.second == peer) entry.second = at->second;
+    changes_ = kOutdated;
+  }
+  by_cookie_.erase(asked);
+}
+
+void Peers::lost(message::Peer peer) noexcept {
+  if (std::erase_if(by_port_, [peer](const auto& entry) { return entry.second == peer; }) != 0)
+    changes_ = kOutdated;
 }
 
 }  // namespace weft::fi

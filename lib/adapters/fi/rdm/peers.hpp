@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The peers of an endpoint, by the numbers that lib/message knows them by. A peer is known by its
 // device's address and its queue pair number; one that was inserted as host and port only gets its
-// queue pair number from its name service (resolver.hpp).
+// queue pair number from its name service (resolver.hpp). Until then nothing is sent to it and no
+// receive names it: it may turn out to be a peer that has sent messages already.
 #pragma once
 
 #include <deque>
@@ -10,6 +11,7 @@
 
 #include "lib/adapters/fi/common/address.hpp"
 #include "lib/adapters/fi/rdm/av.hpp"
+#include "lib/base/random.hpp"
 #include "lib/message/match.hpp"
 #include "weft/ah.hpp"
 
@@ -20,6 +22,7 @@ struct RdmPeer {
   fi_addr_t number = FI_ADDR_NOTAVAIL;  // in the address vector
   AddressHandle handle;
   int64_t asked_ms = 0;  // when the name service was asked last
+  uint32_t cookie = 0;   // of the question; 0: not asked
   bool is_resolved() const noexcept { return name.queue.value != 0; }
 };
 
@@ -32,24 +35,35 @@ class Peers {
   message::Peer sender(Av* av, const Gid& gid, QpNum queue);
   // The number of a peer in the address vector, or FI_ADDR_NOTAVAIL.
   fi_addr_t number_of(Av* av, message::Peer peer);
-  // The answer of a name service.
-  void resolved(message::Peer peer, const Gid& gid, QpNum queue);
+  // What the answer about the peer must carry: no host that does not see the question guesses it.
+  uint32_t question(message::Peer peer);
+  // The answer of a name service. Throws std::bad_alloc.
+  void resolved(uint32_t cookie, const Gid& gid, QpNum queue);
+  // The peer does not answer. If it was named by host and port, another endpoint may be there now:
+  // its name service is asked again.
+  void lost(message::Peer peer) noexcept;
 
   RdmPeer& operator[](message::Peer peer) noexcept { return peers_[peer]; }
   size_t size() const noexcept { return peers_.size(); }
 
  private:
   static constexpr message::Peer kNone = UINT32_MAX;
+  static constexpr uint64_t kOutdated = UINT64_MAX;
   struct Hash {
     size_t operator()(const std::pair<Gid, uint32_t>& key) const noexcept;
   };
+  using ByKey = std::unordered_map<std::pair<Gid, uint32_t>, message::Peer, Hash>;
   message::Peer add(const Name& name);
   void refresh(Av& av);
+  void set_number(message::Peer peer, fi_addr_t number);
 
   std::deque<RdmPeer> peers_;
-  std::unordered_map<std::pair<Gid, uint32_t>, message::Peer, Hash> by_queue_;
+  ByKey by_queue_;  // resolved ones
+  ByKey by_port_;   // those that were inserted by host and port
+  std::unordered_map<uint32_t, message::Peer> by_cookie_;  // those that are asked for
   std::vector<message::Peer> by_number_;
   uint64_t changes_ = 0;  // of the address vector, when by_number_ was right
+  base::SecureRandom random_;
 };
 
 }  // namespace weft::fi

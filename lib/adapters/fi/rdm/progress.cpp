@@ -36,8 +36,8 @@ void Rdm::run() noexcept {
     {
       const std::lock_guard hold(lock_);
       guarded([&] {
-        resolver_.progress([this](uint32_t peer, const Gid& gid, QpNum queue) {
-          if (peer < peers_.size()) peers_.resolved(peer, gid, queue);
+        resolver_.progress([this](uint32_t cookie, const Gid& gid, QpNum queue) {
+          peers_.resolved(cookie, gid, queue);
         });
         const Instant next = messages_.on_time(domain.device->device.now());
         if (!program_polls) timeout = next.is_never() ? -1 : kLongestMs;

@@ -13,6 +13,7 @@ namespace weft::fi {
 namespace {
 
 constexpr uint32_t kMagic = 0x77666931;  // "wfi1"
+constexpr int kBatch = 64;               // datagrams of one call: others wait for the lock
 
 struct Datagram {
   uint32_t magic;
@@ -60,7 +61,7 @@ void Resolver::ask(const Name& peer, uint32_t cookie) noexcept {
 }
 
 void Resolver::progress(const std::function<void(uint32_t, const Gid&, QpNum)>& answered) {
-  for (;;) {
+  for (int i = 0; i < kBatch; ++i) {
     Datagram datagram;
     sockaddr_storage from{};
     socklen_t length = sizeof from;

@@ -32,7 +32,7 @@ class Resolver {
 
   // Asks the name service at an address; the answer carries `cookie`.
   void ask(const Name& peer, uint32_t cookie) noexcept;
-  // Answers and hands out what has come: answered(cookie, gid, queue). Never blocks.
+  // Answers and hands out some of what has come: answered(cookie, gid, queue). Never blocks.
   void progress(const std::function<void(uint32_t, const Gid&, QpNum)>& answered);
 
  private:

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Calls of libfabric on the provider weft that its programs do not make, between endpoints of one
+// process. fi_calls CASE; fi_calls_test.py runs each.
+#include <netinet/in.h>
+
+#include "fi_calls.h"
+
+static struct fi_info *info;
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+
+static void open_domain(uint32_t api, uint64_t caps) {
+  struct fi_info *hints = hints_of("weft", FI_EP_RDM, caps);
+  OK(fi_getinfo(api, NULL, NULL, 0, hints, &info));
+  OK(fi_fabric(info->fabric_attr, &fabric, NULL));
+  OK(fi_domain(fabric, info, &domain, NULL));
+  fi_freeinfo(hints);
+}
+
+// An endpoint that is not enabled.
+static struct side opened(void) {
+  struct side side = {.length = sizeof side.name};
+  struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE};
+  struct fi_av_attr av = {.type = FI_AV_TABLE};
+  OK(fi_cq_open(domain, &cq, &side.cq, NULL));
+  OK(fi_av_open(domain, &av, &side.av, NULL));
+  OK(fi_endpoint(domain, info, &side.ep, NULL));
+  OK(fi_ep_bind(side.ep, &side.cq->fid, FI_TRANSMIT | FI_RECV));
+  OK(fi_ep_bind(side.ep, &side.av->fid, 0));
+  return side;
+}
+
+static struct side enabled(void) {
+  struct side side = opened();
+  OK(fi_enable(side.ep));
+  OK(fi_getname(&side.ep->fid, &side.name, &side.length));
+  return side;
+}
+
+static fi_addr_t insert(struct side *into, const struct sockaddr_storage *name) {
+  fi_addr_t number;
+  IS(fi_av_insert(into->av, name, 1, &number, 0, NULL), 1);
+  return number;
+}
+
+// The name as host and port, as a program has it that was not told the other's name.
+static struct sockaddr_storage by_port(const struct side *side) {
+  struct sockaddr_storage name = side->name;
+  memset(((struct sockaddr_in *)&name)->sin_zero, 0, 8);
+  return name;
+}
+
+static void close_side(struct side *side) {
+  OK(fi_close(&side->ep->fid));
+  OK(fi_close(&side->av->fid));
+  OK(fi_close(&side->cq->fid));
+}
+
+// A peer that was inserted as host and port stays the same peer when others are inserted.
+static void insert_keeps_peers(void) {
+  enum { kBefore = 10, kAll = 60 };
+  struct side a = enabled(), b = enabled(), c = enabled();
+  const struct sockaddr_storage name = by_port(&b);
+  const fi_addr_t to = insert(&a, &name);
+  static int numbers[kAll];
+  for (int i = 0; i < kAll; ++i) {
+    if (i == kBefore) insert(&a, &c.name);
+    numbers[i] = i;
+    POST(fi_inject(a.ep, &numbers[i], sizeof numbers[i], to));
+  }
+  for (int i = 0; i < kAll; ++i) {
+    int got = -1;
+    OK(fi_recv(b.ep, &got, sizeof got, NULL, FI_ADDR_UNSPEC, NULL));
+    completed(b.cq, NULL);
+    IS(got, i);
+  }
+}
+
+// Such a peer is known as the source of its messages, and receives may name it.
+static void port_names_have_sources(void) {
+  struct side a = enabled(), b = enabled(), c = enabled();
+  const struct sockaddr_storage name = by_port(&b);
+  int sent = 7, got = 0;
+  fi_addr_t from;
+  const fi_addr_t to_a = insert(&b, &a.name), of_b = insert(&a, &name);
+  POST(fi_recv(a.ep, &got, sizeof got, NULL, of_b, NULL));
+  OK(fi_inject(b.ep, &sent, sizeof sent, to_a));
+  completed(a.cq, &from);
+  IS(from, of_b);
+  IS(got, 7);
+  insert(&a, &c.name);
+  OK(fi_recv(a.ep, &got, sizeof got, NULL, FI_ADDR_UNSPEC, NULL));
+  OK(fi_inject(b.ep, &sent, sizeof sent, to_a));
+  completed(a.cq, &from);
+  IS(from, of_b);
+}
+
+// What waits for an endpoint that is closed ends with an error.
+static void closed_peer(void) {
+  enum { kSize = 100000 };
+  struct side a = enabled(), b = enabled();
+  const fi_addr_t to = insert(&a, &b.name);
+  char *bytes = calloc(1, kSize);
+  OK(fi_send(a.ep, bytes, kSize, NULL, to, bytes));
+  for (int i = 0; i < 100; ++i) nap();
+  close_side(&b);
+  const struct fi_cq_err_entry entry = failed_entry(a.cq);
+  CHECK(entry.op_context == bytes);
+  CHECK(entry.err != 0 && entry.prov_errno != 0);
+}
+
+static void errors_have_texts(void) {
+  struct side a = enabled(), b = enabled();
+  const fi_addr_t to = insert(&a, &b.name);
+  char room[4], text[80];
+  OK(fi_recv(b.ep, room, sizeof room, NULL, FI_ADDR_UNSPEC, room));
+  OK(fi_inject(a.ep, "12345678", 8, to));
+  struct fi_cq_err_entry entry = failed_entry(b.cq);
+  IS(entry.err, FI_ETRUNC);
+  IS(entry.len, 4);
+  IS(entry.olen, 4);
+  CHECK(memcmp(room, "1234", 4) == 0);
+  CHECK(strcmp(fi_cq_strerror(b.cq, entry.prov_errno, NULL, text, sizeof text),
+               "local_length_error") == 0);
+  OK(fi_trecv(b.ep, room, sizeof room, NULL, FI_ADDR_UNSPEC, 5, 0, room));
+  OK(fi_cancel(&b.ep->fid, room));
+  entry = failed_entry(b.cq);
+  IS(entry.err, FI_ECANCELED);
+  IS(entry.tag, 5);
+  CHECK(strcmp(fi_cq_strerror(b.cq, entry.prov_errno, NULL, text, sizeof text), "flushed") == 0);
+}
+
+// Structures of a program of 1.4 end before err_data_size.
+static void old_error_entry(void) {
+  struct side a = opened();
+  OK(fi_enable(a.ep));
+  char room[4];
+  OK(fi_recv(a.ep, room, sizeof room, NULL, FI_ADDR_UNSPEC, room));
+  OK(fi_cancel(&a.ep->fid, room));
+  struct fi_cq_err_entry entry;
+  memset(&entry, 0x5A, sizeof entry);
+  IS(fi_cq_readerr(a.cq, &entry, 0), 1);
+  IS(entry.err, FI_ECANCELED);
+  CHECK(entry.err_data_size == 0x5A5A5A5A5A5A5A5A);
+}
+
+static void wrong_calls(void) {
+  struct side a = opened();
+  char byte = 0;
+  struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_NONE};
+  struct fid_cntr *cntr, *other;
+  OK(fi_cntr_open(domain, &attr, &cntr, NULL));
+  OK(fi_cntr_open(domain, &attr, &other, NULL));
+  OK(fi_ep_bind(a.ep, &cntr->fid, FI_SEND));
+  IS(fi_ep_bind(a.ep, &other->fid, FI_SEND), -FI_EINVAL);
+  IS(fi_recv(a.ep, &byte, 1, NULL, FI_ADDR_UNSPEC, NULL), -FI_EOPBADSTATE);
+  IS(fi_send(a.ep, &byte, 1, NULL, 0, NULL), -FI_EOPBADSTATE);
+  fi_addr_t numbers[4];
+  CHECK(fi_av_insertsym(a.av, "host99999999999999999999999", 1, "1", 1, numbers, 0, NULL) < 0);
+  IS(fi_av_insertsym(a.av, "127.0.0.1", 1, NULL, 1, numbers, 0, NULL), -FI_EINVAL);
+  IS(fi_av_insertsym(a.av, "127.0.0.9", 2, "7000", 2, numbers, 0, NULL), 4);
+  char text[80];
+  size_t length = sizeof text;
+  struct sockaddr_storage name;
+  size_t size = sizeof name;
+  OK(fi_av_lookup(a.av, numbers[3], &name, &size));
+  fi_av_straddr(a.av, &name, text, &length);
+  CHECK(strcmp(text, "fi_sockaddr_in://127.0.0.10:7001") == 0);
+}
+
+int main(int count, char **words) {
+  static const struct test_case kCases[] = {
+      {"insert_keeps_peers", insert_keeps_peers, FI_VERSION(1, 17), FI_MSG},
+      {"port_names_have_sources", port_names_have_sources, FI_VERSION(1, 17),
+       FI_MSG | FI_SOURCE | FI_DIRECTED_RECV},
+      {"closed_peer", closed_peer, FI_VERSION(1, 17), FI_MSG},
+      {"errors_have_texts", errors_have_texts, FI_VERSION(1, 17), FI_MSG | FI_TAGGED},
+      {"old_error_entry", old_error_entry, FI_VERSION(1, 4), FI_MSG},
+      {"wrong_calls", wrong_calls, FI_VERSION(1, 17), FI_MSG},
+  };
+  return run_cases(count, words, kCases, sizeof kCases / sizeof kCases[0], open_domain);
+}
