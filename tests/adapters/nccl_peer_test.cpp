@@ -256,4 +256,66 @@ TEST_CASE("after the set-up TCP carries the end only") {
   CHECK(sending.end() == Outcome::remote_error);
 }
 
+// A listener of the plug-in, and its handle.
+struct Listener {
+  std::array<std::byte, kHandleSize> bytes{};
+  std::unique_ptr<ListenComm> comm;
+  Handle handle;
+
+  explicit Listener(const NetDevice& device)
+      : comm(std::move(*ListenComm::create(device, bytes))), handle(*parse_handle(bytes)) {}
+  // The text with which accept() fails.
+  std::string failure() const {
+    std::string text;
+    until([&] {
+      const auto made = comm->accept();
+      if (!made) text = made.error().message;
+      return !made;
+    });
+    return text;
+  }
+};
+
+TEST_CASE("connections that say nothing do not hold up a listener") {
+  ::setenv("WEFT_NCCL_CONNECT_S", "5", 1);
+  const NetDevice& device = net_device(kSrd);
+  const Listener listener(device);
+  std::vector<Descriptor> silent;
+  for (int i = 0; i < 100; ++i)
+    silent.push_back(std::move(*start_connect(listener.handle.address, listener.handle.port, 0)));
+  const auto connecting = std::move(*Connecting::start(device, 0, listener.handle));
+  std::unique_ptr<SendComm> send;
+  std::unique_ptr<ReceiveComm> receive;
+  until([&] {
+    auto connected = connecting->advance();
+    auto accepted = listener.comm->accept();
+    REQUIRE((connected && accepted));
+    if (*connected) send = std::move(*connected);
+    if (*accepted) receive = std::move(*accepted);
+    return receive != nullptr;
+  });
+  ::unsetenv("WEFT_NCCL_CONNECT_S");
+}
+
+TEST_CASE("a side that gives up tells the other why") {
+  const NetDevice& device = net_device(kSrd);
+  const Listener listener(device);
+  ::setenv("WEFT_NCCL_CONNECT_S", "0.2", 1);
+  const auto connecting = std::move(*Connecting::start(device, 0, listener.handle));
+  ::unsetenv("WEFT_NCCL_CONNECT_S");
+  until([&] { return !connecting->advance(); });
+  const std::string said = listener.failure();
+  INFO(said);
+  CHECK(said.find("has not called accept() for 200 ms") != std::string::npos);
+}
+
+TEST_CASE("traffic classes have eight bits") {
+  const NetDevice& device = net_device(kSrd);
+  const Listener listener(device);
+  CHECK(Connecting::start(device, 255, listener.handle));
+  const auto made = Connecting::start(device, 256, listener.handle);
+  REQUIRE(!made);
+  CHECK(made.error().message.find("256") != std::string::npos);
+}
+
 }  // namespace

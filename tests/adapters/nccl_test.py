@@ -91,6 +91,12 @@ class Library(unittest.TestCase):
                 self.assertIn(reason, report.error)
                 self.assertIn("no usable device: set WEFT_DEVICE", report.error)
 
+    def test_a_limit_that_is_no_number_is_logged(self):
+        report = check(WEFT, "--versions", 12, "--rules", "connect", "--log", "warn",
+                       WEFT_DEVICE=f"srd+{SHM}", WEFT_NCCL_CONNECT_S="1m")
+        self.assertEqual(report.code, 0, report)
+        self.assertIn("WEFT_NCCL_CONNECT_S=1m is no number of seconds", report.error)
+
     def test_the_log_names_device_paths_and_controller(self):
         report = check(WEFT, "--versions", 12, "--rules", "zero", "--log", "info",
                        WEFT_DEVICE="nonesuch;srd+udp:lo,cc=swift,paths=8")

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 
 #include "lib/adapters/nccl/log.hpp"
 
@@ -19,14 +20,23 @@ std::string identity_of_process() {
 
 int64_t connect_limit_ms() {
   const char* const given = std::getenv("WEFT_NCCL_CONNECT_S");
-  const double seconds = given != nullptr ? std::atof(given) : 0;
-  return seconds > 0 && seconds < 1e6 ? static_cast<int64_t>(seconds * 1000) : 60'000;
+  if (given == nullptr) return 60'000;
+  char* end = nullptr;
+  const double seconds = std::strtod(given, &end);
+  if (end != given && *end == '\0' && seconds >= 0.001 && seconds <= 1e6)
+    return static_cast<int64_t>(seconds * 1000);
+  static std::once_flag logged;
+  std::call_once(logged, [&] {
+    log_warning(std::string("WEFT_NCCL_CONNECT_S=") + given +
+                " is no number of seconds from 0.001 to 1000000: it is 60");
+  });
+  return 60'000;
 }
 
 Hello Bootstrap::hello_of(const Comm& comm, const Nonce& nonce) {
   Hello hello;
   hello.nonce = nonce;
-  hello.device = comm.device_.spec();
+  hello.device = comm.device_.spec().substr(0, kMaxName);
   hello.identity = identity_of_process();
   hello.service = comm.device_.attributes().qp_type;
   hello.max_part = comm.device_.max_part;
@@ -55,10 +65,13 @@ Connecting::Connecting(std::unique_ptr<SendComm> comm, Control control, const Ha
     : comm_(std::move(comm)),
       control_(std::move(control)),
       handle_(handle),
-      deadline_ms_(coarse_ms() + connect_limit_ms()) {}
+      deadline_ms_(coarse_ms() + limit_ms_) {}
 
 Result<std::unique_ptr<Connecting>> Connecting::start(const NetDevice& device, int traffic_class,
                                                       const Handle& handle) {
+  if (traffic_class > UINT8_MAX)
+    return Error{Code::invalid_argument,
+                 "traffic class " + std::to_string(traffic_class) + ": it has 8 bits, DSCP * 4"};
   Result<std::unique_ptr<SendComm>> comm = SendComm::create(device);
   if (!comm) return comm.error();
   Result<Descriptor> socket =
@@ -76,25 +89,31 @@ Result<std::unique_ptr<Connecting>> Connecting::start(const NetDevice& device, i
 bool Connecting::is_overdue() const { return coarse_ms() > deadline_ms_ + 1000; }
 
 Result<std::unique_ptr<SendComm>> Connecting::advance() {
-  const Result<void> moved = step();
-  const std::string to = text_of(handle_.address, handle_.port);
+  Result<void> moved = step();
+  if (moved && !established_) moved = wait();
   if (!moved) {
-    if (moved.error().code == Code::mismatch) control_.send(emit_reject(moved.error().message));
-    return Error{moved.error().code, "cannot connect to " + to + ": " + moved.error().message};
+    const Error& why = moved.error();
+    if (why.code != Code::peer_failed && why.code != Code::disconnected)
+      control_.send(emit_reject(why.message));
+    return Error{why.code, "cannot connect to " + text_of(handle_.address, handle_.port) + ": " +
+                               why.message};
   }
-  if (established_) {
-    Bootstrap::adopt(*comm_, std::move(control_));
-    return std::move(comm_);
-  }
-  if (coarse_ms() < deadline_ms_) return std::unique_ptr<SendComm>();
-  const std::string waited = std::to_string(connect_limit_ms() / 1000) + " s";
+  if (!established_) return std::unique_ptr<SendComm>();
+  Bootstrap::adopt(*comm_, std::move(control_));
+  return std::move(comm_);
+}
+
+// Error: timed_out.
+Result<void> Connecting::wait() const {
+  if (coarse_ms() < deadline_ms_) return {};
+  const std::string waited = limit_ms_ % 1000 != 0 ? std::to_string(limit_ms_) + " ms"
+                                                   : std::to_string(limit_ms_ / 1000) + " s";
   if (step_ == Step::connect)
-    return Error{Code::timed_out, "cannot connect to " + to + ": no answer for " + waited +
-                                      "; is there a route, and does no firewall drop TCP?"};
-  return Error{Code::timed_out, "cannot connect to " + to +
-                                    ": TCP is connected, but the peer's rank has not called "
-                                    "accept() for " +
-                                    waited + " (WEFT_NCCL_CONNECT_S); is it stuck?"};
+    return Error{Code::timed_out,
+                 "no answer for " + waited + "; is there a route, and does no firewall drop TCP?"};
+  return Error{Code::timed_out,
+               "TCP is connected, but the peer's rank has not called accept() for " + waited +
+                   " (WEFT_NCCL_CONNECT_S); is it stuck?"};
 }
 
 Result<void> Connecting::step() {

@@ -14,7 +14,8 @@ namespace weft::nccl {
 
 // "host NAME, process PID".
 std::string identity_of_process();
-// How long either side waits for the other: WEFT_NCCL_CONNECT_S seconds, 60 by default.
+// How long either side waits for the other: WEFT_NCCL_CONNECT_S seconds, 60 by default. What is no
+// number of seconds is logged, once.
 int64_t connect_limit_ms();
 
 // The steps that need the inside of a communicator.
@@ -32,6 +33,7 @@ class Bootstrap {
 // A connection that connect() has begun.
 class Connecting {
  public:
+  // Errors: invalid_argument (traffic class), io_error, those of SendComm::create().
   static Result<std::unique_ptr<Connecting>> start(const NetDevice& device, int traffic_class,
                                                    const Handle& handle);
   // The connection when it is established, null before. Errors: peer_failed, disconnected,
@@ -44,6 +46,7 @@ class Connecting {
 
   Connecting(std::unique_ptr<SendComm> comm, Control control, const Handle& handle);
   Result<void> step();
+  Result<void> wait() const;
   Result<void> on_message(const Control::Incoming& message);
   Result<void> establish();
 
@@ -54,6 +57,7 @@ class Connecting {
   std::optional<Hello> peer_;
   Step step_ = Step::connect;
   bool established_ = false;
+  int64_t limit_ms_ = connect_limit_ms();
   int64_t deadline_ms_ = 0;
 };
 
@@ -79,6 +83,7 @@ class ListenComm {
 
   ListenComm(const NetDevice& device, Listening listening, const Nonce& nonce);
   void take_new();
+  bool make_room();
   Result<bool> advance(Accepting& each);
   Result<void> on_hello(Accepting& each, std::span<const std::byte> body);
   Result<void> establish(Accepting& each);

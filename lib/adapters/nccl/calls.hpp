@@ -93,18 +93,18 @@ struct SetupCalls {
     return connect(device, kTrafficClassUndefined, handle, kHandleSize, comm);
   }
   static Outcome connect_v7(int device, void* handle, void** comm, DeviceHandle** offload) {
-    if (offload != nullptr) *offload = nullptr;
+    set_none(offload);
     return connect_v5(device, handle, comm);
   }
   static Outcome connect_v10(int device, CommConfig* config, void* handle, void** comm,
                              DeviceHandle** offload) {
-    if (offload != nullptr) *offload = nullptr;
+    set_none(offload);
     return connect(device, config != nullptr ? config->traffic_class : kTrafficClassUndefined,
                    handle, kHandleSize, comm);
   }
   static Outcome connect_v11(void* context, int device, void* handle, void** comm,
                              DeviceHandle** offload) {
-    if (offload != nullptr) *offload = nullptr;
+    set_none(offload);
     const Context none;
     const Context& own = context != nullptr ? *static_cast<const Context*>(context) : none;
     return connect(device, own.traffic_class, handle, kHandleSize, comm);
@@ -113,11 +113,15 @@ struct SetupCalls {
     return guarded<Net>([&] { return Net::accept(listener, comm); });
   }
   static Outcome accept_v7(void* listener, void** comm, DeviceHandle** offload) {
-    if (offload != nullptr) *offload = nullptr;
+    set_none(offload);
     return accept_v4(listener, comm);
   }
 
  private:
+  // Nothing of the connection is offloaded to the GPU.
+  static void set_none(DeviceHandle** offload) {
+    if (offload != nullptr) *offload = nullptr;
+  }
   static Outcome listen(int device, void* handle, size_t size, void** comm) {
     return guarded<Net>([&] {
       return Net::listen(device, {static_cast<std::byte*>(handle), size}, comm);

@@ -56,7 +56,8 @@ Result<Handle> parse_handle(std::span<const std::byte> bytes) {
   handle.nonce = reader.array<16>();
   if (reader.number<uint32_t>() != check_sum(bytes) || reserved != 0)
     return wrong("was changed on its way");
-  if (handle.port == 0 || handle.address == Gid{} || handle.address.is_multicast())
+  if (handle.port == 0 || handle.address == Gid{} || handle.address == Gid::from_ipv4(0, 0, 0, 0) ||
+      handle.address.is_multicast())
     return wrong("names no address");
   return handle;
 }

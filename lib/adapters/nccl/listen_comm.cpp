@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The accepting side. See bootstrap.hpp. Anyone may connect to the TCP port: who does not show the
-// handle's nonce within kHelloMs is dropped, and does not hold up others.
+// handle's nonce within kHelloMs is dropped, and before if more than kMaxAccepting connections
+// wait.
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -71,12 +72,27 @@ Result<std::unique_ptr<ListenComm>> ListenComm::create(const NetDevice& device,
   return std::unique_ptr<ListenComm>(new ListenComm(device, std::move(*listening), handle.nonce));
 }
 
+// Drops the oldest connection that has not shown the handle if there are too many. False: all have.
+bool ListenComm::make_room() {
+  if (accepting_.size() < kMaxAccepting) return true;
+  const auto found = std::find_if(accepting_.begin(), accepting_.end(),
+                                  [](const Accepting& each) { return !each.has_handle; });
+  if (found == accepting_.end()) return false;
+  accepting_.erase(found);
+  log_info("dropped a TCP connection to a listener: more than " + std::to_string(kMaxAccepting) +
+           " wait");
+  return true;
+}
+
+// Less than kMaxAccepting at once: each is read before it may be dropped.
 void ListenComm::take_new() {
-  while (accepting_.size() < kMaxAccepting) {
+  for (size_t i = 1; i < kMaxAccepting; ++i) {
     const int fd =
         ::accept4(listening_.socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) return;
-    accepting_.push_back({.control = Control(Descriptor(fd)),
+    Descriptor socket(fd);
+    if (!make_room()) return;
+    accepting_.push_back({.control = Control(std::move(socket)),
                           .peer = "the connecting peer",
                           .deadline_ms = coarse_ms() + kHelloMs});
   }

@@ -20,7 +20,7 @@ void set_logger(Logger logger) noexcept { current.store(logger, std::memory_orde
 void log_info(const std::string& text) noexcept { write(kLogInfo, text); }
 void log_warning(const std::string& text) noexcept { write(kLogWarn, text); }
 
-Outcome report(const std::string& where, const Error& error) noexcept {
+Outcome report(const std::string& where, const Error& error) {
   write(kLogWarn, where + ": " + error.message);
   switch (error.code) {
     case Code::invalid_argument:

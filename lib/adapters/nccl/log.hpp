@@ -17,7 +17,8 @@ void log_info(const std::string& text) noexcept;
 // A line that NCCL_DEBUG=WARN shows.
 void log_warning(const std::string& text) noexcept;
 // Logs the error as a warning and returns what NCCL is told: internal_error of an argument that
-// NCCL passed, remote_error of what the peer did, else system_error.
-Outcome report(const std::string& where, const Error& error) noexcept;
+// NCCL passed, invalid_usage of ranks whose settings do not fit, remote_error of what the peer did,
+// else system_error.
+Outcome report(const std::string& where, const Error& error);
 
 }  // namespace weft::nccl

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "lib/adapters/nccl/bytes.hpp"
+#include "lib/base/check.hpp"
 
 namespace weft::nccl {
 namespace {
@@ -17,6 +18,7 @@ bool is_shm(const std::string& device) { return device.find("+shm") != std::stri
 }  // namespace
 
 std::vector<std::byte> emit(Message kind, std::span<const std::byte> body) {
+  WEFT_CHECK(body.size() <= kMaxBody);
   Writer writer;
   writer.number(kMagic);
   writer.number(static_cast<uint16_t>(kind));
@@ -31,8 +33,8 @@ std::vector<std::byte> emit_hello(const Hello& hello) {
   writer.array(hello.nonce);
   writer.number(kProtocolVersion);
   writer.number(kOrder);
-  writer.text(hello.device.substr(0, 128));
-  writer.text(hello.identity.substr(0, 128));
+  writer.text(hello.device.substr(0, kMaxName));
+  writer.text(hello.identity.substr(0, kMaxName));
   writer.number(static_cast<uint8_t>(hello.service));
   writer.number(hello.traffic_class);
   writer.number(hello.ring_address);

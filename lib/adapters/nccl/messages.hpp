@@ -24,6 +24,7 @@ namespace weft::nccl {
 inline constexpr uint16_t kProtocolVersion = 1;
 inline constexpr size_t kMaxLanes = 8;  // queue pairs of a connection
 inline constexpr size_t kMessageHeader = 8, kMaxBody = 2048;
+inline constexpr size_t kMaxName = 128;  // bytes of Hello::device and ::identity
 
 enum class Message : uint16_t { hello = 1, ready = 2, goodbye = 3, reject = 4 };
 
@@ -37,7 +38,7 @@ struct LaneAddress {
 
 struct Hello {
   Nonce nonce{};
-  std::string device;    // device string without keys
+  std::string device;    // device string without keys, of the first member
   std::string identity;  // "host HOST, process PID": for messages
   QpType service = QpType::rc;
   uint8_t traffic_class = 0;
