@@ -3,7 +3,8 @@
 // string, listens with each, and executes commands from its standard input:
 //   go I HOST:PORT N T  context I connects N queue pairs of timeout T to a listener and transfers,
 //                       verifying each byte
-//   stop                all transfers end; the process reports and exits
+//   stop                all transfers end and are reported. The devices stay open until the standard
+//                       input closes: peers that stop later still transfer with them
 // Standard output: `port I PORT` at the start, `linked I N` when a `go` is connected, and when a
 // transfer ends `link I STATUS ROUNDS MS`: why, how many rounds were verified, and how long the
 // last one took.
@@ -76,7 +77,6 @@ struct Context {
 
   // Accepts until the process stops. The queue pairs are kept; the progress thread serves them.
   void serve() {
-    std::vector<Met> accepted;
     while (!stopping) {
       const SlotAdvertisement advertised{
           reinterpret_cast<uint64_t>(&memory[accepted.size() % kSlots * kSlot]),
@@ -94,6 +94,7 @@ struct Context {
   std::vector<std::byte> memory;
   MemoryRegion region;
   Door door;
+  std::vector<Met> accepted;
 };
 
 // The client's end of some connections to one server.
@@ -208,6 +209,8 @@ int run(const std::string& spec, size_t count) {
   stopping = true;
   threads.clear();  // joins
   say("bye");
+  while (std::getline(std::cin, line)) {
+  }
   return 0;
 }
 

@@ -76,10 +76,11 @@ class PeerProcess {
     pid_ = 0;
   }
   void stop() { send("stop\n"); }
-  // The exit status, after a `stop` command.
+  // After a `stop` command: closes its devices. Returns its exit status.
   int join() {
     int status = 0;
     expect("bye", SIZE_MAX);
+    close(std::exchange(to_, -1));
     waitpid(std::exchange(pid_, 0), &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }

@@ -64,8 +64,9 @@ void ring_of_processes(Wire wire) {
       CHECK(r.last_ms < 20'000);  // 8 times 34 ms where nothing else runs
       std::printf("death of the peer known after %lld ms\n", static_cast<long long>(r.last_ms));
     }
+    peers[0]->stop();  // process 3 goes on with its devices
     sleep_ms(200);
-    for (const size_t i : {0u, 1u, 3u}) peers[i]->stop();
+    for (const size_t i : {1u, 3u}) peers[i]->stop();
     for (const size_t i : {0u, 3u}) {
       for (size_t k = 0; k < 2; ++k) {
         const PeerProcess::Report r = peers[i]->report(k);
