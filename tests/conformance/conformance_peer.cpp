@@ -3,7 +3,8 @@
 // string, listens with each, and executes commands from its standard input:
 //   go I HOST:PORT N T  context I connects N queue pairs of timeout T to a listener and transfers,
 //                       verifying each byte
-//   stop                all transfers end and are reported. The devices stay open until the standard
+//   stop                all transfers end and are reported. The devices stay open until the
+//   standard
 //                       input closes: peers that stop later still transfer with them
 // Standard output: `port I PORT` at the start, `linked I N` when a `go` is connected, and when a
 // transfer ends `link I STATUS ROUNDS MS`: why, how many rounds were verified, and how long the

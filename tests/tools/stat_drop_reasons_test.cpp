@@ -74,7 +74,7 @@ const std::set<std::string> kOthers = {
     "dpdk_rx_joined", "dpdk_flow_rules", "dpdk_flow_rules_refused", "shm_tx_by_reference",
     "shm_tx_doorbells", "shm_peers_lost", "shm_detach_cuts", "shm_links_in", "shm_links_out",
     "udp_rx_frames", "udp_rx_bytes", "udp_rx_super_packets", "udp_tx_frames", "udp_tx_bytes",
-    "udp_tx_trains", "udp_forwarded", "udp_forward_received", "udp_steering_programs",
+    "udp_tx_trains", "udp_forwarded", "udp_forward_received", "udp_steering_programs", "udp_probes",
     "udp_rx_telemetry_frames", "udp_rx_multicast_frames"};
 
 // Counters of ports begin with the port's name.

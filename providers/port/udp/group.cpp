@@ -2,8 +2,6 @@
 // See group.hpp.
 #include "providers/port/udp/group.hpp"
 
-#include <sys/un.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -20,6 +18,7 @@ namespace weft::port::udp {
 namespace {
 
 constexpr uint32_t kMagic = 0x77750001;
+constexpr int kAttempts = 3;  // while other members come and go
 
 // Precedes the bytes of a forwarded message.
 struct ForwardHeader {
@@ -31,31 +30,18 @@ struct ForwardHeader {
   Gid source;
 };
 
-struct UnixAddress {
-  sockaddr_un address{};
-  socklen_t length = 0;
+// What the member with the slot is sent when the program `generation` has been attached. Short and
+// with the slot where a frame has it (steering.hpp).
+struct Probe {
+  static constexpr uint32_t kMagicOfProbes = 0x77750004;
+  uint32_t magic = kMagicOfProbes;
+  uint8_t zero = 0;
+  Slot slot = 0;
+  uint16_t reserved = 0;
+  uint32_t generation = 0;
 };
-
-UnixAddress slot_address(const std::string& prefix, Slot slot) noexcept {
-  UnixAddress result;
-  result.address.sun_family = AF_UNIX;
-  const int n = std::snprintf(result.address.sun_path + 1, sizeof result.address.sun_path - 1,
-                              "%s%u", prefix.c_str(), slot);
-  result.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
-                                         static_cast<size_t>(std::max(n, 0)));
-  return result;
-}
-
-// True if the message came from a process of our user.
-bool from_our_user(msghdr& header) noexcept {
-  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS) continue;
-    ucred sender;
-    std::memcpy(&sender, CMSG_DATA(c), sizeof sender);
-    return sender.uid == ::geteuid();
-  }
-  return false;
-}
+static_assert(sizeof(Probe) == AddressGroup::kProbeLength);
+static_assert(offsetof(Probe, slot) == kQpnTopByte);
 
 }  // namespace
 
@@ -65,37 +51,40 @@ Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& loc
   Result<std::unique_ptr<GroupTable>> table = GroupTable::open_locked(local);
   if (!table) return table.error();
   group->table_ = std::move(*table);
+  group->names_ = SlotNames(local);
+  group->self_ = to_socket_address(local.gid, local.port, local.scope);
+  if (const Result<void> ok = group->claim_slot(local, first, last); !ok) return ok.error();
+  if (const Result<void> ok = group->find_table(local); !ok) return ok.error();
   GroupTable& members = *group->table_;
-  group->prefix_ = "weft-udp/" + std::to_string(::geteuid()) + "/" + text_of(local.gid) + "/" +
-                   std::to_string(local.port) + "/";
-  group->socket_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int fd = group->fd();
-  if (fd < 0)
+  group->forwarded_ = &members.forwarded(group->slot_);
+  group->generation_ = &members.generations();
+  const bool lone = !members.has_members();
+  const bool for_others = local.claim == Claim::shared && members.is_exclusive();
+  if (!lone && (local.claim == Claim::exclusive || for_others)) {
+    LocalAddress taken = local;
+    taken.claim = Claim::exclusive;
+    return in_use(taken);
+  }
+  if (lone) members.set_exclusive(local.claim == Claim::exclusive);
+  members.add_member(group->slot_);
+  group->joined_ = true;
+  return group;
+}
+
+Result<void> AddressGroup::claim_slot(const LocalAddress& local, Slot first, Slot last) {
+  socket_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket_)
     return Error{Code::io_error,
                  std::string("cannot create a unix socket: ") + std::strerror(errno)};
   const int on = 1;
-  (void)::setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+  (void)::setsockopt(fd(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
   const int buffer = 1 << 20;
-  (void)::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
+  (void)::setsockopt(fd(), SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
   for (uint32_t slot = std::max(first, kFirstSlot); slot <= std::min(last, kLastSlot); ++slot) {
-    const UnixAddress address = slot_address(group->prefix_, static_cast<Slot>(slot));
-    if (::bind(fd, reinterpret_cast<const sockaddr*>(&address.address), address.length) == 0) {
-      group->slot_ = static_cast<Slot>(slot);
-      group->forwarded_ = &members.forwarded(group->slot_);
-      group->generation_ = &members.generations();
-      members.remove_member(group->slot_);  // that of a process that was killed
-      (void)group->remove_dead();
-      const bool lone = !members.has_members();
-      const bool for_others = local.claim == Claim::shared && members.is_exclusive();
-      if (!lone && (local.claim == Claim::exclusive || for_others)) {
-        LocalAddress taken = local;
-        taken.claim = Claim::exclusive;
-        return in_use(taken);
-      }
-      if (lone) members.set_exclusive(local.claim == Claim::exclusive);
-      members.add_member(group->slot_);
-      group->joined_ = true;
-      return group;
+    const SlotNames::Name name = names_.of(static_cast<Slot>(slot));
+    if (::bind(fd(), reinterpret_cast<const sockaddr*>(&name.address), name.length) == 0) {
+      slot_ = static_cast<Slot>(slot);
+      return {};
     }
     if (errno != EADDRINUSE)
       return Error{Code::io_error,
@@ -106,9 +95,35 @@ Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& loc
                    " that this device may have are taken: use another address or close a device"};
 }
 
+// Sees that our table is the one of the members that the kernel has, and that it has no dead ones.
+Result<void> AddressGroup::find_table(const LocalAddress& local) {
+  WEFT_DCHECK(slot_ != 0 && !joined_);
+  table_->remove_member(slot_);  // that of a process that was killed
+  (void)remove_dead();
+  if (table_->has_members()) return {};
+  Descriptor file;
+  // Once more if those that we asked have ended meanwhile.
+  for (int attempt = 0; attempt < kAttempts && !file; ++attempt) {
+    alone_ = bind_alone(local);
+    if (alone_) return {};
+    Result<Descriptor> answer = names_.ask_for_table(slot_, fd());
+    if (!answer) return answer.error();
+    file = std::move(*answer);
+  }
+  if (!file) return {};  // no device has the UDP port: binding it says so
+  Result<std::unique_ptr<GroupTable>> table = GroupTable::adopt_locked(file);
+  if (!table) return table.error();
+  table_->remove_file();
+  table_ = std::move(*table);
+  table_->remove_member(slot_);
+  (void)remove_dead();
+  return {};
+}
+
 void AddressGroup::enter(int udp) {
-  WEFT_DCHECK(udp_ < 0);
+  WEFT_DCHECK(udp_ < 0 && joined_);
   const base::Undo unlock([&] { table_->unlock(); });
+  alone_ = {};
   udp_ = udp;
   table_->append_socket(slot_);
   steer();
@@ -119,13 +134,21 @@ void AddressGroup::leave(Descriptor udp) noexcept {
   const bool locked = table_->lock();
   if (locked) (void)remove_dead();
   const std::unique_ptr<GroupTable> table = std::move(table_);
-  { const Descriptor closed = std::move(udp), freed = std::move(socket_); }
+  { const Descriptor freed = std::move(socket_); }
   if (!locked) return;  // the others find out as after a kill
-  table->remove_member(slot_);
-  if (table->has_members())
-    table->set_stale();
-  else
-    table->remove_file();
+  // A child of fork() that has our sockets keeps their places in the kernel, too.
+  if (names_.is_alive(slot_)) {
+    table->remove_services(slot_);
+  } else {
+    table->remove_member(slot_);
+    if (steers_ && table->socket_count() != 0 &&
+        base::memory_permitting([&] { attach_steering(udp.fd(), *table); })) {
+      ++counters_.programs;
+      table->program_attached();
+    }
+  }
+  { const Descriptor closed = std::move(udp); }
+  if (!table->has_members()) table->remove_file();
   table->unlock();
 }
 
@@ -139,19 +162,12 @@ AddressGroup::~AddressGroup() {
   if (!table_->has_members()) table_->remove_file();
 }
 
-bool AddressGroup::is_alive(Slot slot) const noexcept {
-  const Descriptor probe(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const UnixAddress to = slot_address(prefix_, slot);
-  return ::connect(probe.fd(), reinterpret_cast<const sockaddr*>(&to.address), to.length) == 0 ||
-         errno != ECONNREFUSED;
-}
-
 // Needs the lock. True: the order of sockets has changed.
 bool AddressGroup::remove_dead() noexcept {
   bool changed = false;
   for (uint32_t at = kFirstSlot; at <= kLastSlot; ++at) {
     const auto slot = static_cast<Slot>(at);
-    if (table_->process_of(slot) == 0 || slot == slot_ || is_alive(slot)) continue;
+    if (table_->process_of(slot) == 0 || slot == slot_ || names_.is_alive(slot)) continue;
     changed |= table_->socket_of(slot).has_value();
     table_->remove_member(slot);
   }
@@ -159,21 +175,28 @@ bool AddressGroup::remove_dead() noexcept {
 }
 
 // Needs the lock.
-void AddressGroup::steer() {
+void AddressGroup::attach() {
   if (!steers_) return;
   steers_ = attach_steering(udp_, *table_);
+  if (steers_) ++counters_.programs;
+}
+
+// Needs the lock. The order of sockets has changed.
+void AddressGroup::steer() {
+  attach();
   if (!steers_) return;
-  ++counters_.programs;
   table_->program_attached();
+  send_probes();
 }
 
 // `evidence`: we are the socket that the program has for this slot; 0: a member may be dead.
-void AddressGroup::repair(Slot evidence) noexcept {
+void AddressGroup::repair(Slot evidence, uint32_t generation) noexcept {
+  WEFT_DCHECK(udp_ >= 0 && evidence != slot_);
   if (!table_->try_lock()) return;
   const base::Undo unlock([&] { table_->unlock(); });
-  bool changed = table_->stale();
-  changed |= remove_dead();
-  if (!changed && evidence != 0 && empty_since_ == table_->generation()) {
+  bool changed = remove_dead();
+  if (!changed && evidence != 0 && table_->process_of(evidence) != 0 &&
+      generation == table_->generation()) {
     table_->swap_sockets(evidence, slot_);
     changed = true;
   }
@@ -181,9 +204,9 @@ void AddressGroup::repair(Slot evidence) noexcept {
 }
 
 void AddressGroup::on_foreign_frame(Slot slot) noexcept {
-  if (!steers_) return;
-  const bool evidence = table_->process_of(slot) != 0 && empty_since_ == table_->generation();
-  if (evidence || table_->stale()) repair(evidence ? slot : Slot{0});
+  const uint32_t generation = table_->generation();
+  if (steers_ && table_->process_of(slot) != 0 && empty_since_ == generation)
+    repair(slot, generation);
 }
 
 void AddressGroup::look_whether_empty() noexcept {
@@ -191,8 +214,51 @@ void AddressGroup::look_whether_empty() noexcept {
   if (::recv(udp_, nullptr, 0, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN) on_empty();
 }
 
+// The next one of the table: each is looked at in time, by any that polls.
+void AddressGroup::look_at_a_member() noexcept {
+  empty_reads_ = 0;
+  swaps_left_ = std::min(swaps_left_ + 1, kMostSwaps);
+  for (uint32_t i = 0; i < kLastSlot; ++i) {
+    looked_at_ = looked_at_ == kLastSlot ? kFirstSlot : static_cast<Slot>(looked_at_ + 1);
+    if (looked_at_ == slot_ || table_->process_of(looked_at_) == 0) continue;
+    if (!names_.is_alive(looked_at_)) repair(0, 0);
+    return;
+  }
+}
+
+// ---- probes
+
+// From our socket of the group: no other user can send from this port.
+void AddressGroup::send_probes() noexcept {
+  Probe probe;
+  probe.generation = table_->generation();
+  for (uint32_t i = 0; i < table_->socket_count(); ++i) {
+    probe.slot = table_->slot_at(i);
+    (void)::sendto(udp_, &probe, sizeof probe, MSG_DONTWAIT | MSG_NOSIGNAL, &self_.generic,
+                   self_.length);
+  }
+}
+
+bool AddressGroup::take_probe(const Message& message) noexcept {
+  WEFT_DCHECK(message.length == sizeof(Probe));
+  Probe probe;
+  std::memcpy(&probe, message.bytes, sizeof probe);
+  const transport::Path& path = message.path;
+  if (probe.magic != Probe::kMagicOfProbes || path.source != path.destination ||
+      path.source_port != path.destination_port)
+    return false;
+  ++counters_.probes;
+  if (probe.slot != slot_ && probe.slot != 0 && probe.generation == table_->generation() &&
+      swaps_left_ != 0) {
+    --swaps_left_;
+    repair(probe.slot, probe.generation);
+  }
+  return true;
+}
+
+// ---- forwarded messages
+
 bool AddressGroup::forward(Slot slot, const Message& message, uint32_t length) noexcept {
-  constexpr int kAttempts = 3;
   const uint64_t frames = (length + message.segment - 1) / message.segment;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const Slot to = table_->process_of(slot) != 0 ? slot : table_->default_member();
@@ -201,20 +267,20 @@ bool AddressGroup::forward(Slot slot, const Message& message, uint32_t length) n
     if (sent == Sent::yes) counters_.forwarded += frames;
     if (sent == Sent::dropped) counters_.forward_drops += frames;
     if (sent != Sent::no_such_slot) return true;
-    repair(0);
+    repair(0, 0);
   }
   return false;
 }
 
 // ---- queue pair 1
 
-// Changes the table and the program with it.
+// Changes the table and the program with it; the order of sockets stays.
 template <class Change>
 void AddressGroup::change(Change change) {
   if (!table_->lock()) return;
   const base::Undo unlock([&] { table_->unlock(); });
   change();
-  steer();
+  attach();
 }
 
 void AddressGroup::open_general_services() {
@@ -226,20 +292,18 @@ Result<void> AddressGroup::claim_service(uint64_t service) {
     return Error{Code::busy, "another process holds the table of listeners: is it stopped?"};
   const base::Undo unlock([&] { table_->unlock(); });
   const Slot holder = table_->listener_of(service);
-  if (holder != 0 && table_->listens(holder, service) && is_alive(holder))
+  if (holder != 0 && table_->listens(holder, service) && names_.is_alive(holder))
     return Error{Code::address_in_use,
                  "process " + std::to_string(table_->process_of(holder)) + " listens there"};
   if (!table_->set_listener(service, slot_))
     return Error{Code::no_memory, "the devices of this address have all their listeners in use"};
-  steer();
+  attach();
   return {};
 }
 
 void AddressGroup::release_service(uint64_t service) {
   change([&] { table_->remove_listener(service, slot_); });
 }
-
-// ---- forwarded messages
 
 AddressGroup::Sent AddressGroup::send_to(Slot slot, const Message& message,
                                          uint32_t length) noexcept {
@@ -250,7 +314,7 @@ AddressGroup::Sent AddressGroup::send_to(Slot slot, const Message& message,
   head.traffic_class = message.path.traffic_class;
   head.source = message.path.source;
   iovec pieces[2] = {{&head, sizeof head}, {message.bytes + message.offset, length}};
-  UnixAddress to = slot_address(prefix_, slot);
+  SlotNames::Name to = names_.of(slot);
   msghdr header{};
   header.msg_name = &to.address;
   header.msg_namelen = to.length;
@@ -266,22 +330,22 @@ AddressGroup::Sent AddressGroup::send_to(Slot slot, const Message& message,
 bool AddressGroup::receive(Message& message, size_t capacity) noexcept {
   ForwardHeader head;
   iovec pieces[2] = {{&head, sizeof head}, {message.bytes, capacity}};
-  // Room for the sender's credentials alone: attached descriptors are not installed.
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
-  msghdr header{};
-  header.msg_iov = pieces;
-  header.msg_iovlen = 2;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
+  Attached attached(pieces, 2);
   const uint32_t expected = forwarded_->load(std::memory_order_acquire);
-  const ssize_t n = ::recvmsg(fd(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const ssize_t n = ::recvmsg(fd(), &attached.header(), MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (n < 0) {
     received_ = expected;  // a message that is counted now comes with the next change
     return false;
   }
+  attached.take();
   message.length = message.offset = 0;
-  const bool whole = n > static_cast<ssize_t>(sizeof head) && (header.msg_flags & MSG_TRUNC) == 0;
-  if (!whole || !from_our_user(header) || head.magic != kMagic || head.segment == 0) {
+  if (attached.from_our_user() && head.magic == SlotNames::kAskMagic && attached.descriptor()) {
+    SlotNames::hand_out(table_->file(), attached.descriptor().fd());
+    return true;
+  }
+  const bool whole =
+      n > static_cast<ssize_t>(sizeof head) && (attached.header().msg_flags & MSG_TRUNC) == 0;
+  if (!whole || !attached.from_our_user() || head.magic != kMagic || head.segment == 0) {
     ++counters_.forward_refused;
     return true;
   }

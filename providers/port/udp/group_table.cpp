@@ -91,13 +91,28 @@ Result<std::unique_ptr<GroupTable>> GroupTable::open_locked(const LocalAddress& 
     table->file_ = Descriptor(
         ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
     if (!table->file_) return failed(path, "open");
-    if (const Result<void> ok = table->map(); !ok) return ok.error();
-    if (!table->lock())
-      return Error{Code::busy, "process " + std::to_string(table->layout_->lock_holder.load()) +
-                                   " holds the lock of " + path + ": is it stopped?"};
+    if (const Result<void> ok = table->map_and_lock(); !ok) return ok.error();
     if (is_at(path, table->file_.fd())) return table;
     ::munmap(std::exchange(table->layout_, nullptr), sizeof(Layout));  // removed meanwhile
   }
+}
+
+// Opened anew: a descriptor that was handed over shares its locks with the member that did so.
+Result<std::unique_ptr<GroupTable>> GroupTable::adopt_locked(const Descriptor& handed) {
+  std::unique_ptr<GroupTable> table(
+      new GroupTable("/proc/thread-self/fd/" + std::to_string(handed.fd())));
+  table->file_ = Descriptor(::open(table->path_.c_str(), O_RDWR | O_CLOEXEC));
+  if (!table->file_) return failed(table->path_, "open");
+  if (const Result<void> ok = table->map_and_lock(); !ok) return ok.error();
+  return table;
+}
+
+Result<void> GroupTable::map_and_lock() {
+  WEFT_DCHECK(file_ && layout_ == nullptr);
+  if (Result<void> ok = map(); !ok) return ok;
+  if (lock()) return {};
+  return Error{Code::busy, "process " + std::to_string(layout_->lock_holder.load()) +
+                               " holds the lock of " + path_ + ": is it stopped?"};
 }
 
 // The kernel fills a new file with zeros.
@@ -123,7 +138,10 @@ GroupTable::~GroupTable() {
   if (layout_ != nullptr) ::munmap(layout_, sizeof(Layout));
 }
 
-void GroupTable::remove_file() noexcept { (void)::unlink(path_.c_str()); }
+void GroupTable::remove_file() noexcept {
+  WEFT_DCHECK(!has_members());
+  if (is_at(path_, file_.fd())) (void)::unlink(path_.c_str());
+}
 
 // ---- lock
 
@@ -156,13 +174,18 @@ void GroupTable::add_member(Slot slot) noexcept {
   member(slot).process.store(static_cast<uint32_t>(::getpid()), kRelaxed);
 }
 
-void GroupTable::remove_member(Slot slot) noexcept {
-  remove_socket(slot);
+void GroupTable::remove_services(Slot slot) noexcept {
   for (uint32_t i = 0; i < service_count(); ++i) {
     std::atomic<uint32_t>& holder = layout_->services[i].holder;
     if (static_cast<Slot>(holder.load(kRelaxed)) == slot) holder.store(0, kRelaxed);
   }
   member(slot).manages.store(0, kRelaxed);
+}
+
+void GroupTable::remove_member(Slot slot) noexcept {
+  WEFT_DCHECK(slot >= kFirstSlot && slot <= kLastSlot);
+  remove_socket(slot);
+  remove_services(slot);
   member(slot).forwarded.store(0, kRelaxed);
   member(slot).process.store(0, kRelaxed);
 }
@@ -204,11 +227,6 @@ void GroupTable::swap_sockets(Slot a, Slot b) noexcept {
   if (!at_a || !at_b) return;
   layout_->order[*at_a].store(b, kRelaxed);
   layout_->order[*at_b].store(a, kRelaxed);
-}
-
-void GroupTable::program_attached() noexcept {
-  layout_->stale.store(0, kRelaxed);
-  layout_->generation.fetch_add(1, std::memory_order_release);
 }
 
 // ---- queue pair 1

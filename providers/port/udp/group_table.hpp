@@ -4,7 +4,8 @@
 // of queue pair 1). The memory is a file of this user in /dev/shm, or where that is not writable in
 // /tmp or /run; the last member removes it. If the last one is killed, a file of 20 KiB remains
 // until our user opens a device on any shared address: members hold a shared lock of their file
-// (fcntl, which ends with the process), so that a file without members is known.
+// (fcntl, which ends with the process), so that a file without members is known. A member that sees
+// another /dev/shm than the first one maps the same file, which it was handed (slot_names.hpp).
 //
 // Members change the table with its lock held (flock, which the kernel releases with its process)
 // and read it without: every field is atomic and may be outdated. A wrong order costs speed and
@@ -19,26 +20,27 @@
 
 #include "providers/port/udp/address.hpp"
 #include "providers/port/udp/descriptor.hpp"
+#include "providers/port/udp/slot_names.hpp"
 #include "weft/result.hpp"
 
 namespace weft::port::udp {
-
-// The upper 8 bits of the queue pair numbers and communication IDs of a member; 0: none.
-using Slot = uint8_t;
-inline constexpr Slot kFirstSlot = 1;   // 0 holds QPN 0 and 1
-inline constexpr Slot kLastSlot = 254;  // 255 holds the multicast QPN
 
 class GroupTable {
  public:
   // Opens or creates the table of the address and acquires its lock. Errors: permission_denied and
   // io_error name the file; busy names the process that holds the lock.
   static Result<std::unique_ptr<GroupTable>> open_locked(const LocalAddress& local);
+  // Maps the table that another member has handed out, and acquires its lock. Errors: as above.
+  static Result<std::unique_ptr<GroupTable>> adopt_locked(const Descriptor& table);
   ~GroupTable();
   GroupTable(const GroupTable&) = delete;
   GroupTable& operator=(const GroupTable&) = delete;
 
   // True: our user has a member on the address, or had one that was killed.
   static bool exists(const LocalAddress& local) noexcept;
+
+  // To hand out.
+  int file() const noexcept { return file_.fd(); }
 
   // False: another member holds the lock now.
   bool try_lock() noexcept;
@@ -51,11 +53,13 @@ class GroupTable {
   void add_member(Slot slot) noexcept;
   // Also removes its socket and its services.
   void remove_member(Slot slot) noexcept;
+  // Its listeners and its connection manager.
+  void remove_services(Slot slot) noexcept;
   bool has_members() const noexcept;
   // All members are engines of one device. Set by the first member.
   bool is_exclusive() const noexcept { return layout_->exclusive.load(kRelaxed) != 0; }
   void set_exclusive(bool exclusive) noexcept { layout_->exclusive.store(exclusive, kRelaxed); }
-  // Removes the file: the last member leaves.
+  // Removes the file if it is in our folder: the last member leaves.
   void remove_file() noexcept;
 
   // ---- the kernel's order of sockets; changes need the lock
@@ -67,12 +71,10 @@ class GroupTable {
   void remove_socket(Slot slot) noexcept;
   void swap_sockets(Slot a, Slot b) noexcept;
 
-  // Increases with each attached program. `stale`: the order has changed since.
+  // Increases with each program for another order.
   uint32_t generation() const noexcept { return generations().load(std::memory_order_acquire); }
   const std::atomic<uint32_t>& generations() const noexcept { return layout_->generation; }
-  bool stale() const noexcept { return layout_->stale.load(kRelaxed) != 0; }
-  void set_stale() noexcept { layout_->stale.store(1, kRelaxed); }
-  void program_attached() noexcept;
+  void program_attached() noexcept { layout_->generation.fetch_add(1, std::memory_order_release); }
 
   // ---- messages forwarded to a member, modulo 2^32
   void count_forwarded(Slot to) noexcept {
@@ -122,7 +124,6 @@ class GroupTable {
   struct Layout {
     std::atomic<uint32_t> magic;
     std::atomic<uint32_t> generation;
-    std::atomic<uint32_t> stale;
     std::atomic<uint32_t> exclusive;
     std::atomic<uint32_t> lock_holder;  // process
     std::atomic<uint32_t> sockets;
@@ -132,10 +133,11 @@ class GroupTable {
     Service services[kServices];
   };
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
-  static constexpr uint32_t kMagic = 0x77750100;
+  static constexpr uint32_t kMagic = 0x77750101;
 
   explicit GroupTable(std::string path) : path_(std::move(path)) {}
   Result<void> map();
+  Result<void> map_and_lock();
   uint32_t service_count() const noexcept;
   Service* find_service(uint64_t service) const noexcept;
   Member& member(Slot slot) const noexcept { return layout_->members[slot]; }

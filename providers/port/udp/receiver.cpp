@@ -12,6 +12,8 @@
 #include <new>
 #include <utility>
 
+#include "lib/base/check.hpp"
+
 namespace weft::port::udp {
 
 // Forwarded messages are announced in the table of the group. Their socket is also read once in
@@ -113,7 +115,11 @@ bool Receiver::fetch_forwarded() noexcept {
   return forwarded_last_;
 }
 
-void Receiver::expect_forwarded() noexcept { reads_left_ = 1; }
+void Receiver::expect_forwarded() noexcept {
+  WEFT_DCHECK(group_ != nullptr);
+  reads_left_ = 1;
+  group_->before_sleep();
+}
 
 void Receiver::parse(uint32_t i, uint32_t length) noexcept {
   const msghdr& header = headers_[i].msg_hdr;
@@ -147,6 +153,8 @@ void Receiver::parse(uint32_t i, uint32_t length) noexcept {
     }
   }
   if (message.segment < length) ++counters_.super_packets;
+  if (length == AddressGroup::kProbeLength && group_ != nullptr && group_->take_probe(message))
+    message.length = 0;
 }
 
 // The usual case of steer(), for small messages: one frame, to a queue pair of this member.

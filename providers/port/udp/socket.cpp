@@ -142,6 +142,15 @@ Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& op
   return result;
 }
 
+Descriptor bind_alone(const LocalAddress& local) noexcept {
+  Descriptor socket(
+      ::socket(local.ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!local.ipv4()) set(socket.fd(), SOL_IPV6, IPV6_V6ONLY, 1);
+  if (!bind_to(socket.fd(), local.gid, local.port + local.shift, local.scope)) return {};
+  set(socket.fd(), SOL_SOCKET, SO_REUSEPORT, 1);
+  return socket;
+}
+
 Descriptor open_transmit_socket(const LocalAddress& local, uint16_t port,
                                 uint32_t buffer) noexcept {
   const bool v4 = local.ipv4();

@@ -24,6 +24,10 @@ Result<ReceiveSocket> open_group_socket(const LocalAddress& local, const Gid& gr
 // likely holder, io_error.
 Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& options);
 
+// Holds local.port of the address as long as no other socket does; once it is held, sockets of our
+// user may be bound beside it. An empty descriptor: another socket holds it. It is never read.
+Descriptor bind_alone(const LocalAddress& local) noexcept;
+
 // Whether another socket seems to bind the UDP port on 0.0.0.0: it is in use on addresses that no
 // device tries. Then errno is EADDRINUSE.
 bool is_held_everywhere(uint32_t port) noexcept;

@@ -285,7 +285,8 @@ void UdpPort::append_counters(std::vector<Counter>& counters) const {
                                    {"udp_forward_drops", forward.forward_drops},
                                    {"udp_forward_received", forward.forward_received},
                                    {"udp_forward_refused", forward.forward_refused},
-                                   {"udp_steering_programs", forward.programs}});
+                                   {"udp_steering_programs", forward.programs},
+                                   {"udp_probes", forward.probes}});
 }
 
 }  // namespace weft::port

@@ -8,19 +8,7 @@ using namespace udp_test;
 
 // Processes are killed at once, so that none knows in which order their sockets were closed.
 TEST_CASE("udp: the kernel selects the right socket again after some were closed") {
-  int ready[2];
-  REQUIRE(::pipe(ready) == 0);
-  const auto victim = [&] {
-    const pid_t pid = child([&] {
-      const auto port = try_open("127.78.4.1");
-      if (!port || ::write(ready[1], "+", 1) != 1) return 1;
-      for (;;) ::pause();
-      return 0;
-    });
-    char mark = 0;
-    REQUIRE(::read(ready[0], &mark, 1) == 1);
-    return pid;
-  };
+  const auto victim = [] { return idle_member("127.78.4.1"); };
   const pid_t first = victim(), second = victim();
   Ports members;
   for (int i = 0; i < 4; ++i) members.push_back(open_port("127.78.4.1"));
@@ -38,30 +26,16 @@ TEST_CASE("udp: the kernel selects the right socket again after some were closed
   check_delivery(members, 20);
   CHECK(total(members, "udp_forwarded") == forwarded);
   CHECK(total(members, "udp_forward_drops") == 0);
-  ::close(ready[0]);
-  ::close(ready[1]);
 }
 
 TEST_CASE("udp: the file of an address whose members were killed goes with the next open") {
   const std::string file = "ls /dev/shm /tmp | grep -q 'weft-udp-.*-127.78.4.3-'";
-  int ready[2];
-  REQUIRE(::pipe(ready) == 0);
-  const pid_t victim = child([&] {
-    const auto port = try_open("127.78.4.3");
-    if (!port || ::write(ready[1], "+", 1) != 1) return 1;
-    for (;;) ::pause();
-    return 0;
-  });
-  char mark = 0;
-  REQUIRE(::read(ready[0], &mark, 1) == 1);
+  const pid_t victim = idle_member("127.78.4.3");
   { const auto elsewhere = open_port("127.78.4.4"); }
   CHECK(run(file));  // in use
-  REQUIRE(::kill(victim, SIGKILL) == 0);
-  CHECK(result_of(victim) == -1);
+  kill_member(victim);
   { const auto elsewhere = open_port("127.78.4.4"); }
   CHECK_FALSE(run(file));
-  ::close(ready[0]);
-  ::close(ready[1]);
 }
 
 // Its slot is claimed again: the member that was killed is no other device.

@@ -3,6 +3,7 @@
 // the check that each gets its own frames.
 #pragma once
 
+#include <signal.h>
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -70,16 +71,67 @@ pid_t child(Body body) {
   return pid;
 }
 
+// A child that opens a member and never reads from it; returns once it is open.
+inline pid_t idle_member(const std::string& where) {
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  const pid_t pid = child([&] {
+    Result<std::unique_ptr<Port>> port = port::open_udp_port({where, {}});
+    if (!port || ::write(ready[1], "+", 1) != 1) return 1;
+    for (;;) ::pause();
+    return 0;
+  });
+  char mark = 0;
+  const bool opened = ::close(ready[1]) == 0 && ::read(ready[0], &mark, 1) == 1;
+  ::close(ready[0]);
+  REQUIRE(opened);
+  return pid;
+}
+
 inline int result_of(pid_t pid) {
   int status = 0;
   ::waitpid(pid, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+inline void kill_member(pid_t pid) {
+  REQUIRE(::kill(pid, SIGKILL) == 0);
+  CHECK(result_of(pid) == -1);
+}
+
 // Opens a member without Catch, for children. Null: it failed.
 inline std::unique_ptr<Port> try_open(const std::string& where) {
   Result<std::unique_ptr<Port>> port = port::open_udp_port({where, {}});
   return port ? std::move(*port) : nullptr;
+}
+
+// Echoes frames for our QPNs back to where they came from until the pipe `end` closes: a member
+// that left earlier could take frames of the others with it. 0 = they were `count`.
+inline int echo(Port& port, int count, uint32_t back_to, int end) {
+  Frame frames[32];
+  for (int idle = 0; idle < 5;) {
+    const size_t n = port.receive(frames);
+    for (size_t i = 0; i < n; ++i) {
+      if (static_cast<uint8_t>(frames[i].bytes[5]) != slot(port)) return 3;
+      Path path;
+      path.source = port.address();
+      path.destination = frames[i].path->source;
+      path.source_port = port.source_port(0xE000, 0);
+      Bytes answer(frames[i].bytes, frames[i].bytes + frames[i].length);
+      answer[5] = static_cast<std::byte>(back_to >> 16);
+      const TxFrame frame = whole_frame(path, answer);
+      if (port.transmit({&frame, 1}) != 1) return 4;
+      --count;
+    }
+    port.release({frames, n});
+    std::vector<pollfd> waits;
+    if (n > 0 || !port.prepare_wait(waits, false)) continue;
+    waits.push_back({end, POLLIN, 0});
+    if (::poll(waits.data(), waits.size(), 1000) == 0) ++idle;
+    port.finish_wait();
+    if (waits.back().revents != 0) break;
+  }
+  return count == 0 ? 0 : 5;
 }
 
 inline bool run(const std::string& command) {
