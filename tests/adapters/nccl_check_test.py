@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """weft_nccl_check itself: the plug-in over TCP sockets passes; with one rule broken it fails at
 that rule, and at none before it; a plug-in without a device does not pass."""
+import os
 import subprocess
 import unittest
 
@@ -58,6 +59,24 @@ class Baseline(unittest.TestCase):
                 self.assertEqual([rule for rule in verdicts if verdicts[rule] == "FAIL"], [fault])
                 self.assertRegex(report.text(10, fault), text)
 
+    def test_the_rank_that_is_to_die_fails_before(self):
+        for attempt in range(4):  # in each, either rank may be the first that fails
+            with self.subTest(attempt=attempt):
+                report = check(SOCKET, "--versions", 10, "--rules", "death",
+                               WEFT_NCCL_BREAK="irecv")
+                self.assertEqual(report.code, 1, report)
+                self.assertRegex(report.text(10, "death"), "irecv.. returns system error")
+
+    def test_finalize(self):
+        report = check(SOCKET, "--versions", "10,12", "--rules", "zero", WEFT_NCCL_BREAK="finalize")
+        self.assertEqual(report.code, 1, report)
+        self.assertEqual([(each["verdict"], each["text"]) for each in report.all["versions"]],
+                         [("pass", ""), ("FAIL", "rank 0: finalize() returns system error")])
+
+    def test_a_name_that_is_no_text(self):
+        report = check(SOCKET, "--versions", 10, "--rules", "properties", WEFT_NCCL_BREAK="name")
+        self.assertEqual(report.code, 0, report)
+
     def test_no_device_is_no_pass(self):
         report = check(SOCKET, WEFT_NCCL_BREAK="devices")
         self.assertEqual(report.code, 3, report)
@@ -77,6 +96,15 @@ class Options(unittest.TestCase):
         self.assertIn("ncclNetPlugin_v3", self.refused(SOCKET, "--versions", "3"))
         self.assertIn("exports no ncclNetPlugin", self.refused("libc.so.6"))
         self.assertIn("--ranks", self.refused(SOCKET, "-r", "9"))
+
+    def test_the_same_again_has_the_options(self):
+        options = ["--quick", "--versions", "10", "--rules", "zero", "--max-size", "4096",
+                   "--limit", "1"]
+        done = subprocess.run([CHECK, SOCKET, *options], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "WEFT_NCCL_BREAK": "zero"})
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn(f"the same again: {CHECK} {SOCKET} {' '.join(options)} --seed 1\n",
+                      done.stdout)
 
     def test_the_list_names_each_rule(self):
         said = subprocess.run([CHECK, "--list"], capture_output=True, text=True, check=True).stdout

@@ -56,12 +56,15 @@ struct Plugin {
 
   static void log_exception() {}
   static Outcome init(nccl::Logger) { return Outcome::success; }
+  static Outcome finalize() {
+    return is_broken("finalize") ? Outcome::system_error : Outcome::success;
+  }
   static Outcome devices(int* count) {
     *count = is_broken("devices") ? 0 : 1;
     return Outcome::success;
   }
   static Outcome properties(int, nccl::Properties& out) {
-    out.name = is_broken("properties") ? nullptr : "lo";
+    out.name = is_broken("properties") ? nullptr : is_broken("name") ? "lo\xFF" : "lo";
     out.guid = 1;
     out.speed_mbps = 10'000;
     out.max_comms = 1024;
@@ -142,6 +145,7 @@ struct Plugin {
   }
   static Outcome irecv(void* from, int count, void** data, const size_t* sizes, const int* tags,
                        void**, void** request) {
+    if (is_broken("irecv")) return Outcome::system_error;
     auto made = std::make_unique<Request>();
     made->dropped =
         is_broken("optional") && *request == reinterpret_cast<void*>(nccl::kOptionalCompletion);

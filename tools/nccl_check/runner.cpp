@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -22,6 +23,7 @@ constexpr int kNoDevice = 3;  // exit code of a rank
 // In a rank's process.
 void run_rule(const Rule& rule, Rank& rank) {
   RankRecord& own = rank.record();
+  rank.random().seed(rank.settings().seed);  // whatever ran before
   State state = State::passed;
   try {
     rule.run(rank);
@@ -85,7 +87,8 @@ std::string describe_devices(Net& net, int count) {
   while (board.allowed <= rules.size() - first) ::usleep(200);
   try {
     net->finalize();
-  } catch (const Failure&) {
+  } catch (const Failure& failure) {
+    board.write_text(number, failure.text);
     std::_Exit(1);
   }
   std::_Exit(0);
@@ -96,18 +99,21 @@ class Batch {
  public:
   Batch(const Settings& settings, int version, const std::vector<const Rule*>& rules, size_t first)
       : settings_(settings), board_(Board::create()) {
-    if (board_ == nullptr) return;
-    for (int number = 0; number < settings.ranks; ++number) {
+    if (board_ == nullptr) why_unusable_ = "no shared memory";
+    for (int number = 0; number < settings.ranks && why_unusable_.empty(); ++number) {
       const pid_t process = ::fork();
       if (process == 0) run_rank(settings, *board_, version, number, rules, first);
-      processes_.push_back({process, false, 0});
+      if (process < 0)
+        why_unusable_ = std::string("fork: ") + std::strerror(errno);
+      else
+        processes_.push_back({process, false, 0});
     }
   }
   ~Batch() {
     for (const Process& each : processes_)
-      if (!each.ended && each.id > 0) (void)::kill(each.id, SIGKILL);
+      if (!each.ended) (void)::kill(each.id, SIGKILL);
     for (const Process& each : processes_)
-      if (!each.ended && each.id > 0) (void)::waitpid(each.id, nullptr, 0);
+      if (!each.ended) (void)::waitpid(each.id, nullptr, 0);
     if (board_ != nullptr) Board::destroy(board_);
   }
   Batch(const Batch&) = delete;
@@ -136,27 +142,44 @@ class Batch {
     ++board_->allowed;
   }
 
-  // What became of the rule that reached `step`, or did not.
+  // What became of the rule that reached `step`, or did not: a rank that has died or hangs is named
+  // before those that have failed, since that may follow from it.
   Verdict verdict(const Rule& rule, uint32_t step) {
     Verdict verdict{.rule = rule.name};
     for (size_t i = 0; i < processes_.size(); ++i) {
-      RankRecord& rank = board_->ranks[i];
-      const std::string who = "rank " + std::to_string(i);
-      const bool dies = rule.kills_last_rank && i + 1 == processes_.size();
-      if (rank.state == State::failed && rank.text[0] != '\0' && !dies)
-        return failed(rule, who + ": " + rank.text);
+      const RankRecord& rank = board_->ranks[i];
+      if (rank.state != State::runs || rank.step >= step) continue;
+      if (rule.kills_last_rank && i + 1 == processes_.size() && was_killed(processes_[i])) continue;
+      const bool died = has_ended(processes_[i]);
+      return failed(rule, named(i) + (died ? " died" + cause(processes_[i]) : " hangs") +
+                              (rank.place[0] != '\0' ? std::string(" in ") + rank.place : ""));
+    }
+    for (size_t i = 0; i < processes_.size(); ++i) {
+      const RankRecord& rank = board_->ranks[i];
+      if (rank.state == State::failed && rank.text[0] != '\0')
+        return failed(rule, named(i) + ": " + rank.text);
+      if (rank.state == State::failed) verdict.state = State::failed;  // stopped by another
       if (rank.state == State::not_applicable) {
         verdict.state = State::not_applicable;
         verdict.text = rank.text;
       }
-      if (rank.state == State::runs && rank.step < step && !dies && blamed_.empty())
-        blamed_ = who + (has_ended(processes_[i]) ? " died" + cause(processes_[i]) : " hangs") +
-                  (rank.place[0] != '\0' ? std::string(" in ") + rank.place : "");
       for (size_t f = 0; f < kMaxFigures; ++f)
         verdict.figures[f] = std::max(verdict.figures[f], rank.figures[f]);
     }
-    if (!blamed_.empty()) return failed(rule, blamed_);
+    if (verdict.state == State::failed) verdict.text = "a rank gave up without a reason";
     return verdict;
+  }
+  // Why the ranks, whose rules are over, have not ended well; empty if they have.
+  std::string failure_at_end() {
+    for (size_t i = 0; i < processes_.size(); ++i) {
+      Process& process = processes_[i];
+      if (!has_ended(process)) return named(i) + ": finalize() hangs";
+      if (process.status == 0) continue;
+      const char* const text = board_->ranks[i].text;
+      return named(i) + (*text != '\0' ? ": " + std::string(text)
+                                       : " died" + cause(process) + " in finalize()");
+    }
+    return "";
   }
   // The text of the first rank that has ended before it was ready, and its exit code.
   bool ended_early(std::string& text, int& code) {
@@ -164,8 +187,8 @@ class Batch {
       if (!has_ended(processes_[i]) || board_->ranks[i].step != 0) continue;
       const int status = processes_[i].status;
       code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-      text = WIFEXITED(status) ? std::string(board_->ranks[i].text)
-                               : "init() dies" + cause(processes_[i]);
+      text = board_->ranks[i].text;
+      if (WIFSIGNALED(status) || text.empty()) text = "init() dies" + cause(processes_[i]);
       return true;
     }
     return false;
@@ -174,7 +197,8 @@ class Batch {
     for (size_t i = 0; i < processes_.size(); ++i) board_->write_text(static_cast<int>(i), "");
   }
   std::string devices() const { return board_->ranks[0].text; }
-  bool usable() const { return board_ != nullptr; }
+  // Empty: it is usable.
+  const std::string& why_unusable() const { return why_unusable_; }
 
  private:
   struct Process {
@@ -184,10 +208,14 @@ class Batch {
   };
 
   static bool has_ended(Process& process) {
-    if (!process.ended && process.id > 0)
+    if (!process.ended)
       process.ended = ::waitpid(process.id, &process.status, WNOHANG) == process.id;
-    return process.ended || process.id <= 0;
+    return process.ended;
   }
+  static bool was_killed(Process& process) {
+    return has_ended(process) && WIFSIGNALED(process.status) && WTERMSIG(process.status) == SIGKILL;
+  }
+  static std::string named(size_t rank) { return "rank " + std::to_string(rank); }
   static std::string cause(const Process& process) {
     if (WIFSIGNALED(process.status))
       return std::string(" of ") + ::strsignal(WTERMSIG(process.status));
@@ -200,15 +228,16 @@ class Batch {
   const Settings& settings_;
   Board* board_;
   std::vector<Process> processes_;
-  std::string blamed_;
+  std::string why_unusable_;
 };
 
 // Runs rules from `at` on until one fails or kills a rank; sets `at` behind it. False: no device.
 bool run_batch(const Settings& settings, const std::vector<const Rule*>& rules, size_t& at,
                VersionReport& report) {
   Batch batch(settings, report.version, rules, at);
-  if (!batch.usable()) {
-    report.text = "no shared memory";
+  if (!batch.why_unusable().empty()) {
+    report.has_device = true;  // as far as is known
+    report.text = batch.why_unusable();
     return false;
   }
   const bool in_time = batch.wait(1);
@@ -231,6 +260,7 @@ bool run_batch(const Settings& settings, const std::vector<const Rule*>& rules, 
   }
   batch.allow();
   (void)batch.wait(UINT32_MAX);
+  report.text = batch.failure_at_end();
   return true;
 }
 

@@ -117,7 +117,8 @@ Json json_of(const VersionReport& report) {
           {"rules", std::move(rules)}};
 }
 
-int finish(const Options& o, const std::vector<VersionReport>& reports) {
+// `again`: the command that repeats the run.
+int finish(const Options& o, const std::vector<VersionReport>& reports, const std::string& again) {
   size_t passed = 0, without = 0;
   for (const VersionReport& each : reports) {
     passed += each.passed();
@@ -133,15 +134,12 @@ int finish(const Options& o, const std::vector<VersionReport>& reports) {
                              {"seed", o.settings.seed},
                              {"verdict", verdict},
                              {"versions", std::move(versions)}}
-                            .dump(2)
+                            .dump(2, ' ', false, Json::error_handler_t::replace)
                             .c_str());
   } else {
     std::printf("%s: %zu of %zu versions pass, %zu without a device\n", verdict, passed,
                 reports.size(), without);
-    if (passed + without != reports.size())
-      std::printf("the same again: weft_nccl_check %s -r %d --seed %llu\n",
-                  o.settings.library.c_str(), o.settings.ranks,
-                  static_cast<unsigned long long>(o.settings.seed));
+    if (passed + without != reports.size()) std::printf("the same again: %s\n", again.c_str());
   }
   return none ? kNoDevice : passed + without == reports.size() ? kPassed : kFailed;
 }
@@ -188,5 +186,8 @@ int main(int argc, char** argv) {
     if (!o.json) print(reports.back());
     std::fflush(stdout);
   }
-  return finish(o, reports);
+  std::string again;
+  for (int i = 0; i < argc; ++i) again += (i == 0 ? "" : " ") + std::string(argv[i]);
+  if (app.count("--seed") == 0) again += " --seed " + std::to_string(o.settings.seed);
+  return finish(o, reports, again);
 }

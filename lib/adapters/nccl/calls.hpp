@@ -61,7 +61,7 @@ struct SetupCalls {
   }
   static Outcome finalize(void* context) {
     delete static_cast<Context*>(context);
-    return Outcome::success;
+    return guarded<Net>([] { return Net::finalize(); });
   }
   static Outcome devices(int* count) {
     return guarded<Net>([&] { return Net::devices(count); });

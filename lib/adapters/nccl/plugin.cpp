@@ -86,6 +86,8 @@ struct Plugin {
     exclude_low_latency_protocols();
     return Outcome::success;
   }
+  // The devices serve the next communicator, too.
+  static Outcome finalize() { return Outcome::success; }
   static Outcome devices(int* count) {
     *count = DeviceList::of_process().size();
     return Outcome::success;
