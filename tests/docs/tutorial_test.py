@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -18,7 +19,7 @@ BUILD = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build/release")).resol
 BLOCK = re.compile(r"(?:<!-- (.*?) -->\n)?```(\w+)\n(.*?)```", re.S)
 LONGEST_S = 120
 # The tutorials, and how many commands each has at least.
-TUTORIALS = {"tutorial.md": 7, "c.md": 2}
+TUTORIALS = {"tutorial.md": 7, "c.md": 2, "python.md": 3}
 
 
 def blocks(page):
@@ -27,12 +28,17 @@ def blocks(page):
 
 def environment(home):
     env = dict(os.environ, HOME=home)
+    env["PATH"] = f"{pathlib.Path(sys.executable).parent}:{env['PATH']}"
     env.pop("WEFT_DEVICE", None)
-    cache = (BUILD / "CMakeCache.txt").read_text()
-    sanitizer = re.search(r"^WEFT_SANITIZE:\w+=(\S+)$", cache, re.M)
-    if sanitizer:  # a program that links a sanitized library needs the same
-        env["CXXFLAGS"] = f"-fsanitize={sanitizer.group(1)}"
+    if sanitizer():  # a program that links a sanitized library needs the same
+        env["CXXFLAGS"] = f"-fsanitize={sanitizer()}"
     return env
+
+
+def sanitizer():
+    cache = (BUILD / "CMakeCache.txt").read_text()
+    found = re.search(r"^WEFT_SANITIZE:\w+=(\S+)$", cache, re.M)
+    return found.group(1) if found else None
 
 
 def run(folder, command):
@@ -51,6 +57,9 @@ class Tutorial(unittest.TestCase):
 
     def test_the_tutorials_work(self):
         for page, least in TUTORIALS.items():
+            if page == "python.md" and sanitizer():
+                print("not followed: python.md: python3 does not load a sanitized library")
+                continue
             with self.subTest(page=page), \
                     tempfile.TemporaryDirectory(prefix="weft-tutorial-") as folder:
                 (pathlib.Path(folder) / "build").mkdir()
