@@ -1,40 +1,54 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Credits of an endpoint, and the messages without payload that carry them. See endpoint.hpp.
 #include <algorithm>
+#include <utility>
 
 #include "lib/message/endpoint.hpp"
 
 namespace weft::message {
 
-// The credits that the next message to the peer returns: from now on the peer may use them.
-uint16_t Endpoint::take_credits(PeerState& peer) noexcept {
-  const auto taken = static_cast<uint16_t>(std::min<uint32_t>(peer.to_return, UINT16_MAX));
-  peer.to_return -= taken;
-  peer.granted += taken;
+uint16_t PeerState::take_credits() noexcept {
+  const auto taken = static_cast<uint16_t>(std::min<uint32_t>(to_return, UINT16_MAX));
+  to_return -= taken;
+  granted += taken;
+  WEFT_DCHECK(granted <= kFirstCredits + extra);
   return taken;
 }
 
-// The message was not sent after all.
-void Endpoint::untake_credits(PeerState& peer, uint16_t taken) noexcept {
-  peer.to_return += taken;
-  peer.granted -= taken;
+void PeerState::untake_credits(uint16_t taken) noexcept {
+  WEFT_DCHECK(granted >= taken);
+  to_return += taken;
+  granted -= taken;
 }
 
-// The first message of a peer: it gets the credits beyond the first, as far as the total allows.
-void Endpoint::know(PeerState& peer) noexcept {
-  if (peer.is_known) return;
-  peer.is_known = true;
-  const uint32_t extra = limits_.credits > kFirstCredits ? limits_.credits - kFirstCredits : 0;
-  if (extra_granted_ + extra > limits_.total_credits) return;
-  extra_granted_ += extra;
-  peer.extra = extra;
-  peer.to_return += extra;
+// A message has come. With the first, the peer gets the credits beyond the first, as far as the
+// total allows. Answers that did not arrive are sent again: the peer waits for them, or knows them
+// and drops them.
+void Endpoint::note_message(PeerState& peer) {
+  peer.last_message = now_;
+  if (!std::exchange(peer.is_known, true)) {
+    WEFT_DCHECK(peer.extra == 0 && extra_granted_ <= limits_.total_credits);
+    const uint32_t extra = limits_.credits > kFirstCredits ? limits_.credits - kFirstCredits : 0;
+    if (extra_granted_ + extra <= limits_.total_credits) {
+      extra_granted_ += extra;
+      peer.extra = extra;
+      peer.to_return += extra;
+    }
+  }
+  if (peer.lost.empty()) return;
+  while (ControlOperation* control = peer.lost.front()) {
+    List<ControlOperation, 0>::remove(control);
+    unsent_controls_.push_back(control);
+  }
+  peer.lost_count = 0;
+  send_controls();
 }
 
 // A receive has taken an eager message of the peer. Credits go with the next message to it, or by
 // themselves when it may be about to run out.
 void Endpoint::return_credit(Peer from, PeerState& peer) {
   ++peer.to_return;
+  WEFT_DCHECK(peer.granted + peer.to_return <= kFirstCredits + peer.extra);
   if (peer.to_return >= (kFirstCredits + peer.extra) / 2)
     post_control(from, {.kind = Kind::credit});
 }
@@ -44,14 +58,35 @@ bool Endpoint::post_control(Peer to, const Header& wanted) {
   ControlOperation* const control = controls_.take();
   if (control == nullptr) return ++counters_.out_of_memory, false;
   Header header = wanted;
-  header.credits = take_credits(state_of(to));
+  header.credits = state_of(to).take_credits();
   control->peer = to;
+  control->is_answer = header.kind == Kind::finished;
   write_header(header, control->header.data());
-  if (unsent_controls_.empty() &&
-      io_.send(to, control->header, {}, static_cast<Operation*>(control)))
-    return true;
   unsent_controls_.push_back(control);
+  send_controls();
   return true;
+}
+
+// Sends those that wait, in order. False: there is no room.
+bool Endpoint::send_controls() {
+  while (ControlOperation* control = unsent_controls_.front()) {
+    if (!io_.send(control->peer, control->header, {}, static_cast<Operation*>(control)))
+      return false;
+    List<ControlOperation, 0>::remove(control);
+  }
+  return true;
+}
+
+// The credits of a message that failed are lost: it may have arrived. An answer is kept until
+// another message comes from the peer.
+void Endpoint::on_control_sent(ControlOperation& control, Code code) {
+  WEFT_DCHECK(!control.is_linked());
+  PeerState& peer = state_of(control.peer);
+  if (code == Code::ok || !control.is_answer || peer.lost_count >= kMaxAnnounced)
+    return controls_.give(&control);
+  set_credits(control.header.data(), 0);
+  peer.lost.push_back(&control);
+  ++peer.lost_count;
 }
 
 }  // namespace weft::message

@@ -23,6 +23,7 @@ bool Pieces::assign(std::span<const iovec> from) noexcept {
 }
 
 iovec Pieces::part(size_t offset, size_t wanted) const noexcept {
+  WEFT_DCHECK(offset < length);
   for (size_t i = 0; i < count; ++i) {
     const iovec& piece = entries[i];
     if (offset < piece.iov_len)
@@ -38,6 +39,7 @@ Endpoint::Endpoint(Io& io, const Limits& limits) : io_(io), limits_(limits) {}
 Endpoint::~Endpoint() = default;
 
 PeerState& Endpoint::state_of(Peer peer) {
+  WEFT_DCHECK(peer != kAnyPeer);
   if (peer >= peers_.size()) peers_.resize(size_t{peer} + 1);
   if (!peers_[peer]) peers_[peer] = std::make_unique<PeerState>();
   return *peers_[peer];
@@ -47,8 +49,7 @@ void Endpoint::on_message(Peer from, std::span<const std::byte> bytes) try {
   const auto header = read_header(bytes);
   if (!header) return ++counters_.violations, void();
   PeerState& peer = state_of(from);
-  know(peer);
-  peer.last_message = now_;
+  note_message(peer);
   if (header->credits != 0) {
     peer.credits = std::min(peer.credits + header->credits, kMostCredits);
     send_queued(peer);
@@ -70,9 +71,11 @@ void Endpoint::on_message(Peer from, std::span<const std::byte> bytes) try {
 
 void Endpoint::on_sent(void* operation, Code code) {
   auto* const task = static_cast<Operation*>(operation);
-  if (task->task == Task::control) return controls_.give(static_cast<ControlOperation*>(task));
+  if (task->task == Task::control)
+    return on_control_sent(*static_cast<ControlOperation*>(task), code);
   WEFT_CHECK(task->task == Task::send);
   auto& send = *static_cast<SendOperation*>(task);
+  WEFT_CHECK(send.is_sending);
   send.is_sending = false;
   if (send.transfer == 0 || code != Code::ok || send.is_done) finish(send, code);
 }
@@ -86,10 +89,7 @@ void Endpoint::on_read(void* operation, Code code) {
 }
 
 void Endpoint::resume() {
-  while (ControlOperation* control = unsent_controls_.front()) {
-    if (!io_.send(control->peer, control->header, {}, static_cast<Operation*>(control))) return;
-    List<ControlOperation, 0>::remove(control);
-  }
+  if (!send_controls()) return;
   while (Transfer* transfer = stalled_.front()) {
     List<Transfer, 0>::remove(transfer);
     if (!issue_reads(*transfer)) return stalled_.push_front(transfer);
@@ -98,6 +98,7 @@ void Endpoint::resume() {
   blocked_.clear();
   for (const Peer number : blocked) {
     PeerState& peer = state_of(number);
+    WEFT_DCHECK(peer.is_blocked);
     peer.is_blocked = false;
     send_queued(peer);
   }
@@ -109,6 +110,7 @@ void Endpoint::on_peer_failed(Peer number, Code code) {
     List<SendOperation, 0>::remove(send);
     finish(*send, code);
   }
+  WEFT_DCHECK(peer.unsent.empty());
   while (SendOperation* send = peer.announced.front()) {
     finish(*send, code);
   }
@@ -126,13 +128,15 @@ void Endpoint::on_peer_failed(Peer number, Code code) {
 Instant Endpoint::on_time(Instant now) {
   now_ = now;
   if (announced_.empty()) return Instant::never();
-  for (const auto& [transfer, send] : announced_) {
-    PeerState& peer = state_of(send->peer);
-    if (now - peer.last_message < limits_.probe_interval) continue;
-    peer.last_message = now;
-    post_control(send->peer, {.kind = Kind::probe});
-  }
+  for (const auto& [transfer, send] : announced_) probe(send->peer);
   return now + limits_.probe_interval;
+}
+
+void Endpoint::probe(Peer number) {
+  PeerState& peer = state_of(number);
+  if (now_ - peer.last_message < limits_.probe_interval) return;
+  peer.last_message = now_;
+  post_control(number, {.kind = Kind::probe});
 }
 
 }  // namespace weft::message

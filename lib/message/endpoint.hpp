@@ -60,24 +60,28 @@ class Endpoint {
   // The time; sends probes to peers that owe us an answer. When to call it again, or never().
   Instant on_time(Instant now);
 
+  // Sends a probe to a peer that owes the user an answer to a message of its own, unless a message
+  // has come or a probe was sent within the last interval.
+  void probe(Peer peer);
+
   const Counters& counters() const noexcept { return counters_; }
 
  private:
+  friend class Invariants;
   PeerState& state_of(Peer peer);
   // send.cpp
   bool start(PeerState& peer, SendOperation& operation);
   bool start_eager(PeerState& peer, SendOperation& operation);
   bool start_announced(PeerState& peer, SendOperation& operation);
   void send_queued(PeerState& peer);
-  void block(PeerState& peer, Peer number);
   void finish(SendOperation& operation, Code code);
   void on_finished(PeerState& peer, Peer from, const Header& header);
   // credit.cpp
-  uint16_t take_credits(PeerState& peer) noexcept;
-  void untake_credits(PeerState& peer, uint16_t taken) noexcept;
   void return_credit(Peer from, PeerState& peer);
-  void know(PeerState& peer) noexcept;
+  void note_message(PeerState& peer);
   bool post_control(Peer to, const Header& header);
+  bool send_controls();
+  void on_control_sent(ControlOperation& control, Code code);
   // receive.cpp
   void on_eager(Peer from, PeerState& peer, const Header& header,
                 std::span<const std::byte> payload);
@@ -92,7 +96,6 @@ class Endpoint {
   void complete_receive(ReceiveOperation& receive, const Completed& completed);
   void take(ReceiveOperation& receive, WaitingMessage& message);
   void keep(const Envelope& envelope, const Header& header, std::span<const std::byte> payload);
-  void drop(WaitingMessage& message);
   WaitingMessage* unclaim(const void* context) noexcept;
   ReceiveOperation* make_receive(const ReceiveMessage& request) noexcept;
 
@@ -116,5 +119,8 @@ class Endpoint {
   Instant now_;
   Counters counters_;
 };
+
+// Checks what is true of an endpoint between two calls, at the cost of a walk over everything.
+void check_invariants(const Endpoint& endpoint);
 
 }  // namespace weft::message

@@ -55,7 +55,10 @@ class List {
     head_.next->previous = link;
     head_.next = link;
   }
-  static void remove(T* item) noexcept { static_cast<Link<N>*>(item)->unlink(); }
+  static void remove(T* item) noexcept {
+    WEFT_DCHECK(static_cast<Link<N>*>(item)->is_linked());
+    static_cast<Link<N>*>(item)->unlink();
+  }
 
  private:
   Link<N> head_;
@@ -67,7 +70,8 @@ class HashLists {
  public:
   HashLists() : buckets_(new List<T, N>[kFirst]) {}
   // The list that holds all elements of this hash value, and some others.
-  List<T, N>& at(uint64_t hash) noexcept { return buckets_[hash & (count_ - 1)]; }
+  List<T, N>& at(uint64_t hash) const noexcept { return buckets_[hash & (count_ - 1)]; }
+  size_t size() const noexcept { return size_; }
   // Appends. `hash_of(T&)` serves to move elements to a larger table.
   template <class Hash>
   void insert(T* item, Hash hash_of) noexcept {
@@ -75,6 +79,7 @@ class HashLists {
     at(hash_of(*item)).push_back(item);
   }
   void remove(T* item) noexcept {
+    WEFT_DCHECK(size_ > 0);
     List<T, N>::remove(item);
     --size_;
   }
@@ -107,12 +112,16 @@ class Pool {
   // Null: no memory.
   T* take() noexcept {
     if (free_.empty() && !add_chunk()) return nullptr;
+    WEFT_DCHECK(!free_.empty());
     T* const item = free_.back();
     free_.pop_back();
     return item;
   }
   // The object keeps its state: take() does not clear it.
-  void give(T* item) noexcept { free_.push_back(item); }
+  void give(T* item) noexcept {
+    WEFT_DCHECK(free_.size() < chunks_.size() * kChunk);
+    free_.push_back(item);
+  }
 
  private:
   static constexpr size_t kChunk = 64;

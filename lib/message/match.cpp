@@ -54,7 +54,8 @@ void PostedQueue::remove(Posted* receive) noexcept {
     List<Posted, 0>::remove(receive);
 }
 
-Posted* PostedQueue::find(const Envelope& envelope) noexcept {
+Posted* PostedQueue::find(const Envelope& envelope) const noexcept {
+  WEFT_DCHECK(envelope.peer != kAnyPeer && (envelope.tagged || envelope.tag == 0));
   const auto fits = [&](const Posted& p) { return matches(p.pattern, envelope); };
   const auto exact = [&](Peer peer) {
     return first_in(exact_.at(hash(envelope.tagged, peer, envelope.tag)),
@@ -64,6 +65,7 @@ Posted* PostedQueue::find(const Envelope& envelope) noexcept {
 }
 
 void WaitingQueue::insert(Waiting* message) noexcept {
+  WEFT_DCHECK(message->envelope.peer != kAnyPeer);
   all_.push_back(message);
   by_peer_.insert(message, hash_by_peer);
   by_tag_.insert(message, hash_by_tag);
@@ -75,7 +77,7 @@ void WaitingQueue::remove(Waiting* message) noexcept {
   by_tag_.remove(message);
 }
 
-Waiting* WaitingQueue::find(const Pattern& pattern) noexcept {
+Waiting* WaitingQueue::find(const Pattern& pattern) const noexcept {
   if (all_.empty()) return nullptr;
   const auto fits = [&](const Waiting& w) { return matches(pattern, w.envelope); };
   if (pattern.ignore != 0) return first_in(all_, fits);

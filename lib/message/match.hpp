@@ -45,10 +45,11 @@ class PostedQueue {
   void insert(Posted* receive) noexcept;
   void remove(Posted* receive) noexcept;
   // The receive that the message takes, or null. It stays in the queue.
-  Posted* find(const Envelope& envelope) noexcept;
+  Posted* find(const Envelope& envelope) const noexcept;
   // All receives in order of posting: the first, and the one behind another; null at the end.
   Posted* first() const noexcept { return all_.front(); }
   Posted* after(const Posted* receive) const noexcept { return all_.after(receive); }
+  void check_invariants() const;
 
  private:
   HashLists<Posted, 0> exact_;  // by kind, peer (or kAnyPeer) and tag
@@ -68,9 +69,10 @@ class WaitingQueue {
   void insert(Waiting* message) noexcept;
   void remove(Waiting* message) noexcept;
   // The message that the receive takes, or null. It stays in the queue.
-  Waiting* find(const Pattern& pattern) noexcept;
+  Waiting* find(const Pattern& pattern) const noexcept;
   Waiting* first() const noexcept { return all_.front(); }
   Waiting* after(const Waiting* message) const noexcept { return all_.after(message); }
+  void check_invariants() const;
 
  private:
   List<Waiting, 0> all_;

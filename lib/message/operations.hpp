@@ -50,6 +50,7 @@ struct SendOperation : Operation, Link<0> {
 struct ControlOperation : Operation, Link<0> {
   ControlOperation() : Operation(Task::control) {}
   std::array<std::byte, kHeaderSize> header;
+  bool is_answer = false;  // `finished`
 };
 
 // A receive, from receive() to its last completion.
@@ -87,8 +88,10 @@ struct Transfer : Operation, Link<0> {
 struct PeerState {
   List<SendOperation, 0> unsent;     // in order; the first could not be sent yet
   List<SendOperation, 0> announced;  // and not finished
+  List<ControlOperation, 0> lost;    // answers whose SEND failed
   uint32_t credits = kFirstCredits;  // eager messages that we may send
   uint32_t announced_count = 0;
+  uint32_t lost_count = 0;
   uint32_t granted = kFirstCredits;  // eager messages that the peer may still send
   uint32_t to_return = 0;            // credits to put into the next message
   uint32_t waiting_announced = 0;    // announced messages of the peer that are not finished here
@@ -96,6 +99,11 @@ struct PeerState {
   bool is_known = false;             // a message has come from it
   bool is_blocked = false;           // resume() looks at `unsent`
   Instant last_message;              // when a message came last, or a probe was sent
+
+  // The credits that the next message to the peer returns: from now on the peer may use them.
+  uint16_t take_credits() noexcept;
+  // The message was not sent after all.
+  void untake_credits(uint16_t taken) noexcept;
 };
 
 }  // namespace weft::message

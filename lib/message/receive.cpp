@@ -116,7 +116,8 @@ bool Endpoint::discard_claimed(const void* context) {
     answer(from, message->header.transfer, false);
   else
     return_credit(from, state_of(from));
-  drop(*message);
+  message->bytes.reset();
+  messages_.give(message);
   return true;
 }
 
@@ -124,6 +125,7 @@ void Endpoint::on_eager(Peer from, PeerState& peer, const Header& header,
                         std::span<const std::byte> payload) {
   if (peer.granted == 0 || payload.size() > limits_.eager_bytes)
     return ++counters_.violations, void();
+  WEFT_DCHECK(header.kind == Kind::eager && peer.granted <= kFirstCredits + peer.extra);
   --peer.granted;
   const Envelope envelope{header.tagged, from, header.tag};
   Posted* const posted = posted_.find(envelope);
@@ -146,22 +148,19 @@ void Endpoint::keep(const Envelope& envelope, const Header& header,
                     std::span<const std::byte> payload) {
   ++counters_.unexpected;
   WaitingMessage* const message = messages_.take();
-  if (message == nullptr) return ++counters_.out_of_memory, void();
-  message->bytes.reset(payload.empty() ? nullptr : new (std::nothrow) std::byte[payload.size()]);
-  if (!payload.empty() && !message->bytes) {
-    messages_.give(message);
-    return ++counters_.out_of_memory, void();
+  if (message != nullptr && !payload.empty())
+    message->bytes.reset(new (std::nothrow) std::byte[payload.size()]);
+  if (message == nullptr || (!payload.empty() && !message->bytes)) {
+    if (message != nullptr) messages_.give(message);
+    ++counters_.out_of_memory;
+    if (header.kind == Kind::announce) return answer(envelope.peer, header.transfer, true);
+    return return_credit(envelope.peer, state_of(envelope.peer));
   }
   if (!payload.empty()) std::memcpy(message->bytes.get(), payload.data(), payload.size());
   message->envelope = envelope;
   message->header = header;
   message->length = header.kind == Kind::announce ? header.length : payload.size();
   waiting_.insert(message);
-}
-
-void Endpoint::drop(WaitingMessage& message) {
-  message.bytes.reset();
-  messages_.give(&message);
 }
 
 // A message that waited goes into a receive.
@@ -173,11 +172,14 @@ void Endpoint::take(ReceiveOperation& receive, WaitingMessage& message) {
     deliver(receive, envelope, message.header, {message.bytes.get(), message.length});
     return_credit(envelope.peer, state_of(envelope.peer));
   }
-  drop(message);
+  message.bytes.reset();
+  messages_.give(&message);
 }
 
 // Room for a message of `length`: where it begins. The receive leaves the queue if it is used up.
 size_t Endpoint::reserve(ReceiveOperation& receive, size_t length) noexcept {
+  WEFT_DCHECK(receive.used <= receive.pieces.length);
+  WEFT_DCHECK(receive.least_room != 0 || receive.used == 0);
   const size_t at = receive.used;
   receive.used += std::min(length, receive.pieces.length - at);
   const bool is_full =
@@ -193,6 +195,7 @@ void Endpoint::deliver(ReceiveOperation& receive, const Envelope& envelope, cons
                        std::span<const std::byte> payload) {
   const size_t at = reserve(receive, payload.size());
   const size_t length = std::min(payload.size(), receive.pieces.length - at);
+  WEFT_DCHECK(at + length == receive.used);
   copy_into(receive.pieces, at, payload.first(length));
   complete_receive(receive, {.received = true,
                              .code = length < payload.size() ? Code::mismatch : Code::ok,
@@ -210,6 +213,7 @@ void Endpoint::complete_receive(ReceiveOperation& receive, const Completed& comp
   reported.released = !receive.is_posted && receive.transfers == 0;
   reported.context = receive.context;
   reported.cookie = receive.cookie;
+  WEFT_DCHECK(receive.is_posted == receive.Link<1>::is_linked());
   if (reported.released) receives_.give(&receive);
   io_.complete(reported);
 }
@@ -240,6 +244,7 @@ bool Endpoint::issue_reads(Transfer& transfer) {
     size_t offset = transfer.begun;  // in the piece of the peer
     const RemotePiece* piece = transfer.header.pieces.data();
     for (; offset >= piece->length; ++piece) offset -= piece->length;
+    WEFT_DCHECK(piece < transfer.header.pieces.data() + transfer.header.piece_count);
     const size_t most = std::min<size_t>(transfer.length - transfer.begun, piece->length - offset);
     const iovec into =
         transfer.receive->pieces.part(transfer.at + transfer.begun, std::min(most, kMostPerRead));
@@ -258,6 +263,8 @@ bool Endpoint::issue_reads(Transfer& transfer) {
 void Endpoint::finish_transfer(Transfer& transfer) {
   ReceiveOperation& receive = *transfer.receive;
   const Header& header = transfer.header;
+  WEFT_DCHECK(transfer.reads == 0 && receive.transfers > 0 && !transfer.is_linked());
+  WEFT_DCHECK(transfer.failed || transfer.begun == transfer.length);
   --receive.transfers;
   answer(transfer.peer, header.transfer, transfer.failed);
   const size_t beyond = header.length - transfer.length;
@@ -277,7 +284,8 @@ void Endpoint::finish_transfer(Transfer& transfer) {
 
 void Endpoint::answer(Peer to, uint32_t transfer, bool failed) {
   PeerState& peer = state_of(to);
-  if (peer.waiting_announced > 0) --peer.waiting_announced;
+  WEFT_CHECK(peer.waiting_announced > 0);
+  --peer.waiting_announced;
   post_control(to, {.kind = Kind::finished, .failed = failed, .transfer = transfer});
 }
 

@@ -60,7 +60,7 @@ Code Endpoint::send(const SendMessage& request) try {
     sends_.give(operation);
     return Code::no_memory;
   }
-  block(peer, request.to);
+  if (!std::exchange(peer.is_blocked, true)) blocked_.push_back(request.to);
   peer.unsent.push_back(operation);
   return Code::ok;
 } catch (const std::bad_alloc&) {
@@ -69,21 +69,23 @@ Code Endpoint::send(const SendMessage& request) try {
 
 // Sends the message one way or the other, or ends it with an error. False: no room; nothing done.
 bool Endpoint::start(PeerState& peer, SendOperation& operation) {
+  WEFT_DCHECK(!operation.is_linked() && !operation.is_sending && !operation.is_done);
   const bool eager = !operation.request.until_matched && peer.credits > 0 &&
                      operation.pieces.length <= limits_.eager_bytes;
   return eager ? start_eager(peer, operation) : start_announced(peer, operation);
 }
 
 bool Endpoint::start_eager(PeerState& peer, SendOperation& operation) {
+  WEFT_DCHECK(peer.credits > 0);
   operation.transfer = 0;  // there was no credit when it was tried before
   Header header = header_of(operation, Kind::eager);
-  header.credits = take_credits(peer);
+  header.credits = peer.take_credits();
   write_header(header, operation.header.data());
   operation.is_sending = true;
   if (!io_.send(operation.peer, {operation.header.data(), kHeaderSize}, operation.pieces.span(),
                 static_cast<Operation*>(&operation))) {
     operation.is_sending = false;
-    untake_credits(peer, header.credits);
+    peer.untake_credits(header.credits);
     return false;
   }
   --peer.credits;
@@ -93,6 +95,7 @@ bool Endpoint::start_eager(PeerState& peer, SendOperation& operation) {
 bool Endpoint::start_announced(PeerState& peer, SendOperation& operation) {
   if (peer.announced_count >= kMaxAnnounced) return false;
   if (operation.request.copies && !operation.copy && !keep_copy(operation)) return false;
+  WEFT_DCHECK(!announced_.contains(operation.transfer));
   if (operation.transfer == 0) {
     for (size_t i = 0; i < operation.pieces.count; ++i) {
       auto exposed = io_.expose(operation.pieces.entries[i]);
@@ -112,15 +115,20 @@ bool Endpoint::start_announced(PeerState& peer, SendOperation& operation) {
     header.pieces[i] = {reinterpret_cast<uintptr_t>(piece.iov_base), piece.iov_len,
                         operation.exposed[i].key};
   }
-  announced_[operation.transfer] = &operation;
-  header.credits = take_credits(peer);
+  try {
+    announced_[operation.transfer] = &operation;
+  } catch (const std::bad_alloc&) {
+    finish(operation, Code::no_memory);
+    return true;
+  }
+  header.credits = peer.take_credits();
   const size_t size = write_header(header, operation.header.data());
   operation.is_sending = true;
   if (!io_.send(operation.peer, {operation.header.data(), size}, {},
                 static_cast<Operation*>(&operation))) {
     operation.is_sending = false;
     announced_.erase(operation.transfer);
-    untake_credits(peer, header.credits);
+    peer.untake_credits(header.credits);
     return false;
   }
   if (peer.announced.empty()) peer.last_message = now_;
@@ -130,19 +138,15 @@ bool Endpoint::start_announced(PeerState& peer, SendOperation& operation) {
   return true;
 }
 
+// Sends what waits for the peer, in order. Where there is no room, resume() will go on.
 void Endpoint::send_queued(PeerState& peer) {
   while (SendOperation* operation = peer.unsent.front()) {
     List<SendOperation, 0>::remove(operation);
     if (start(peer, *operation)) continue;
     peer.unsent.push_front(operation);
-    return block(peer, operation->peer);
+    if (!std::exchange(peer.is_blocked, true)) blocked_.push_back(operation->peer);
+    return;
   }
-}
-
-// resume() will try to send what the peer's queue holds.
-void Endpoint::block(PeerState& peer, Peer number) {
-  if (std::exchange(peer.is_blocked, true)) return;
-  blocked_.push_back(number);
 }
 
 void Endpoint::on_finished(PeerState& peer, Peer from, const Header& header) {
@@ -157,9 +161,11 @@ void Endpoint::on_finished(PeerState& peer, Peer from, const Header& header) {
 void Endpoint::finish(SendOperation& operation, Code code) {
   if (!std::exchange(operation.is_done, true)) {
     if (operation.is_linked()) {  // among the announced ones of its peer
+      PeerState& peer = state_of(operation.peer);
+      WEFT_DCHECK(operation.transfer != 0 && peer.announced_count > 0);
       List<SendOperation, 0>::remove(&operation);
       announced_.erase(operation.transfer);
-      --state_of(operation.peer).announced_count;
+      --peer.announced_count;
     }
     for (Exposed& exposed : operation.exposed) exposed = {};
     const SendMessage& request = operation.request;
@@ -173,6 +179,7 @@ void Endpoint::finish(SendOperation& operation, Code code) {
                   .cookie = request.cookie});
   }
   if (operation.is_sending) return;
+  WEFT_DCHECK(!operation.is_linked());
   operation.copy.reset();
   sends_.give(&operation);
 }

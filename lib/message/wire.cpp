@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "lib/base/bytes.hpp"
+#include "lib/base/check.hpp"
 
 namespace weft::message {
 namespace {
@@ -54,6 +55,8 @@ bool read_pieces(std::span<const std::byte> message, Header& header) noexcept {
 }  // namespace
 
 size_t write_header(const Header& header, std::byte* out) noexcept {
+  WEFT_DCHECK(header.tagged || header.tag == 0);
+  WEFT_DCHECK(header.piece_count <= kMaxPieces);
   Base base{};
   base.kind = static_cast<uint8_t>(header.kind);
   base.flags = static_cast<uint8_t>((header.tagged ? kTagged : 0) | (header.has_data ? kData : 0) |

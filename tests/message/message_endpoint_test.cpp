@@ -184,6 +184,7 @@ TEST_CASE("random messages go where the plain rules say, whole and once") {
 
 TEST_CASE("a flood of messages without receives is bounded by credits") {
   MessageNet net(5, 2, kLimits, 64);
+  net.checks = false;
   const char byte = 'x';
   const iovec piece[] = {{const_cast<char*>(&byte), 1}};
   constexpr size_t kFlood = 10'000;
@@ -193,6 +194,7 @@ TEST_CASE("a flood of messages without receives is bounded by credits") {
   // Nothing came back, so that the sender has its first credits only; the others are announced.
   CHECK(net[1].endpoint.counters().unexpected == message::kFirstCredits + message::kMaxAnnounced);
   CHECK(net[0].done.size() == message::kFirstCredits);
+  for (size_t i = 0; i < 2; ++i) check_invariants(net[i].endpoint);
   std::vector<char> into(kFlood);
   for (size_t i = 0; i < kFlood; ++i) {
     const iovec room[] = {{&into[i], 1}};
@@ -261,6 +263,23 @@ TEST_CASE("a peer that owes an answer is probed") {
   net.settle();
   CHECK(net[0].done.size() == 1);
   CHECK(net[0].endpoint.on_time(later).is_never());
+}
+
+TEST_CASE("an answer that was lost is sent again with the next message of the peer") {
+  MessageNet net(10, 2, kLimits, 64);
+  std::vector<char> large(5000), into(5000);
+  const iovec pieces[] = {{large.data(), large.size()}}, room[] = {{into.data(), into.size()}};
+  REQUIRE(net[0].endpoint.send({.to = 1, .pieces = pieces}) == Code::ok);
+  net.settle();
+  net[1].loses = 1;
+  REQUIRE(net[1].endpoint.receive({.pieces = room}) == Code::ok);
+  net.settle();
+  CHECK(net[1].done.size() == 1);
+  CHECK(net[0].done.empty());
+  net[0].endpoint.on_time(Instant{} + kLimits.probe_interval);
+  net.settle();
+  REQUIRE(net[0].done.size() == 1);
+  CHECK(net[0].done[0].code == Code::ok);
 }
 
 TEST_CASE("a message is looked at, claimed, and received or discarded") {

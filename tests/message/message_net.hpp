@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Endpoints of lib/message joined by queues in memory: SENDs to a peer arrive in order and at a
 // random time, READs end in any order, and there is room only sometimes. Each member keeps what has
-// completed, and a Reference that is told of each message when it arrives.
+// completed, and a Reference that is told of each message when it arrives. The endpoints'
+// invariants are checked after every event.
 #pragma once
 
 #include <cstring>
@@ -33,6 +34,7 @@ class MessageMember final : public message::Io {
 
   std::vector<message::Completed> done;
   Reference reference;
+  size_t loses = 0;  // the next SENDs fail instead of arriving
 
  private:
   friend class MessageNet;
@@ -51,7 +53,7 @@ class MessageMember final : public message::Io {
   MessageNet& net_;
   const message::Peer own_;
   std::map<message::Peer, std::deque<Sent>> wire_;
-  std::vector<void*> acknowledged_;
+  std::vector<std::pair<void*, Code>> acknowledged_;
   std::vector<Read> reads_;
   size_t in_flight_ = 0;
 
@@ -72,6 +74,30 @@ class MessageNet {
 
   // Lets one random thing happen: an arrival, an acknowledgement, the end of a READ, room.
   void step() {
+    happen();
+    if (checks)
+      for (const auto& member : members_) check_invariants(member->endpoint);
+  }
+  // Until nothing is in flight.
+  void settle() {
+    for (int idle = 0; idle < 2000;) {
+      const size_t before = events_;
+      step();
+      idle = events_ == before ? idle + 1 : 0;
+    }
+  }
+
+  base::Random random;
+  bool checks = true;  // off where a walk over what waits is long
+
+ private:
+  friend class MessageMember;
+  struct Region {
+    iovec memory;
+    bool valid = true;
+  };
+
+  void happen() {
     MessageMember& member = *members_[random.below(members_.size())];
     switch (random.below(4)) {
       case 0:
@@ -84,23 +110,6 @@ class MessageNet {
         return member.endpoint.resume();
     }
   }
-  // Until nothing is in flight.
-  void settle() {
-    for (int idle = 0; idle < 2000;) {
-      const size_t before = events_;
-      step();
-      idle = events_ == before ? idle + 1 : 0;
-    }
-  }
-
-  base::Random random;
-
- private:
-  friend class MessageMember;
-  struct Region {
-    iovec memory;
-    bool valid = true;
-  };
 
   void arrive(MessageMember& member) {
     for (auto& [to, queue] : member.wire_) {
@@ -117,7 +126,7 @@ class MessageNet {
             {header->tagged, member.own_, header->tag, header->data,
              header->kind == message::Kind::eager ? payload : header->length});
       receiver.endpoint.on_message(member.own_, sent.bytes);
-      member.acknowledged_.push_back(sent.operation);
+      member.acknowledged_.emplace_back(sent.operation, Code::ok);
       return;
     }
   }
@@ -126,10 +135,10 @@ class MessageNet {
     if (member.acknowledged_.empty()) return;
     ++events_;
     const size_t i = random.below(member.acknowledged_.size());
-    void* const operation = member.acknowledged_[i];
+    const auto [operation, code] = member.acknowledged_[i];
     member.acknowledged_.erase(member.acknowledged_.begin() + static_cast<long>(i));
     --member.in_flight_;
-    member.endpoint.on_sent(operation, Code::ok);
+    member.endpoint.on_sent(operation, code);
   }
 
   void end_read(MessageMember& member) {
@@ -158,6 +167,11 @@ inline bool MessageMember::send(message::Peer to, std::span<const std::byte> hea
                                 std::span<const iovec> payload, void* operation) {
   if (in_flight_ >= net_.room_ || net_.random.below(8) == 0) return false;
   ++in_flight_;
+  if (loses > 0) {
+    --loses;
+    acknowledged_.emplace_back(operation, Code::peer_failed);
+    return true;
+  }
   std::vector<std::byte> bytes(header.begin(), header.end());
   for (const iovec& piece : payload) {
     const auto* from = static_cast<const std::byte*>(piece.iov_base);
