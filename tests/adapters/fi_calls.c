@@ -2,6 +2,7 @@
 // Calls of libfabric on the provider weft that its programs do not make, between endpoints of one
 // process. fi_calls CASE; fi_calls_test.py runs each.
 #include <netinet/in.h>
+#include <stdint.h>
 
 #include "fi_calls.h"
 
@@ -168,6 +169,50 @@ static void wrong_calls(void) {
   CHECK(strcmp(text, "fi_sockaddr_in://127.0.0.10:7001") == 0);
 }
 
+static struct fid_mr *exposed(void *bytes, size_t length) {
+  struct fid_mr *mr;
+  OK(fi_mr_reg(domain, bytes, length, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
+  return mr;
+}
+
+static void atomic_errors(void) {
+  struct side a = enabled(), b = enabled();
+  const fi_addr_t to = insert(&a, &b.name);
+  uint64_t word = 1, other = 1, result = 0;
+  struct fid_mr *const mr = exposed(&word, sizeof word);
+  const uint64_t at = (uintptr_t)&word;
+  OK(fi_fetch_atomic(a.ep, &other, 1, NULL, &result, NULL, to, at + 8, fi_mr_key(mr), FI_UINT64,
+                     FI_SUM, &word));
+  const struct fi_cq_err_entry entry = failed_entry(a.cq);
+  char text[80];
+  CHECK(entry.op_context == &word);
+  IS(entry.err, FI_EACCES);
+  CHECK(strcmp(fi_cq_strerror(a.cq, entry.prov_errno, NULL, text, sizeof text),
+               "remote_access_error") == 0);
+  OK(fi_fetch_atomic(a.ep, &other, 1, NULL, &result, NULL, to, at, fi_mr_key(mr), FI_UINT64, FI_SUM,
+                     &word));
+  completed(a.cq, NULL);
+  CHECK(word == 2 && result == 1);
+}
+
+// A fenced operation waits for those to its peer, and for no others.
+static void fence(void) {
+  enum { kSize = 100000 };
+  struct side a = enabled(), b = enabled(), c = enabled();
+  const fi_addr_t to_b = insert(&a, &b.name), to_c = insert(&a, &c.name);
+  static char bytes[kSize], into[kSize];
+  struct iovec iov = {bytes, 1};
+  struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = to_b};
+  OK(fi_send(a.ep, bytes, kSize, NULL, to_b, bytes));
+  IS(fi_sendmsg(a.ep, &msg, FI_FENCE), -FI_EAGAIN);
+  msg.addr = to_c;
+  OK(fi_sendmsg(a.ep, &msg, FI_FENCE));
+  OK(fi_recv(b.ep, into, kSize, NULL, FI_ADDR_UNSPEC, NULL));
+  msg.addr = to_b;
+  POST(fi_sendmsg(a.ep, &msg, FI_FENCE));
+  completed(b.cq, NULL);
+}
+
 int main(int count, char **words) {
   static const struct test_case kCases[] = {
       {"insert_keeps_peers", insert_keeps_peers, FI_VERSION(1, 17), FI_MSG},
@@ -177,6 +222,8 @@ int main(int count, char **words) {
       {"errors_have_texts", errors_have_texts, FI_VERSION(1, 17), FI_MSG | FI_TAGGED},
       {"old_error_entry", old_error_entry, FI_VERSION(1, 4), FI_MSG},
       {"wrong_calls", wrong_calls, FI_VERSION(1, 17), FI_MSG},
+      {"atomic_errors", atomic_errors, FI_VERSION(1, 17), FI_MSG | FI_ATOMIC},
+      {"fence", fence, FI_VERSION(1, 17), FI_MSG | FI_FENCE},
   };
   return run_cases(count, words, kCases, sizeof kCases / sizeof kCases[0], open_domain);
 }

@@ -29,40 +29,41 @@ ssize_t Rdm::post_atomic(fi_addr_t to, std::span<const std::byte> request, const
   return guarded([&]() -> ssize_t {
     const std::lock_guard hold(lock_);
     message::Peer peer;
-    if (const ssize_t code = find_peer(to, peer)) return code;
-    if (outstanding_ >= kTransmitSize || result_count > kIovLimit) return -FI_EAGAIN;
-    uint32_t number = 0;
-    while (number < atomics_.size() && atomics_[number]->in_use) ++number;
-    if (number == atomics_.size()) atomics_.push_back(std::make_unique<Atomic>());
+    if (const ssize_t code = find_target(to, flags, peer)) return code;
     std::vector<std::byte> bytes(request.begin(), request.end());
-    const base::BigEndian<uint32_t> wire_number = number;
-    std::memcpy(bytes.data() + offsetof(AtomicRequest, number), &wire_number, sizeof wire_number);
-    send_own(peer, std::move(bytes), number);
-    Atomic& asked = *atomics_[number];
-    asked.in_use = true;
+    Atomic& asked = atomics_.take();
+    const base::BigEndian<uint32_t> number = asked.number;
+    std::memcpy(bytes.data() + offsetof(AtomicRequest, number), &number, sizeof number);
+    try {
+      send_own(peer, std::move(bytes), asked.number);
+    } catch (const std::bad_alloc&) {
+      atomics_.give(asked);
+      throw;
+    }
     asked.peer = peer;
     asked.context = context;
     asked.flags = completes_as;
     asked.reports = (flags & FI_COMPLETION) != 0;
     std::copy(results, results + result_count, asked.results.begin());
     asked.result_count = result_count;
-    ++outstanding_;
+    peers_.begin(peer);
     return 0;
   });
 }
 
-void Rdm::finish_atomic(Atomic& asked, int error) {
+void Rdm::finish_atomic(Atomic& asked, Status status) {
   CqEntry entry;
   entry.context = asked.context;
   entry.flags = asked.flags;
-  entry.error = error;
-  entry.prov_error = static_cast<int>(error == 0 ? Status::success : Status::fatal);
-  asked.in_use = false;
-  --outstanding_;
+  entry.error = code_of(status);
+  entry.prov_error = static_cast<int>(status);
+  peers_.end(asked.peer);
+  atomics_.give(asked);
   bound.transmit.report(entry, asked.reports);
 }
 
-// The answer to an atomic that cannot be executed has a positive code of libfabric and no values.
+// The answer to an atomic that cannot be executed has the status that a WRITE would have, and no
+// values.
 void Rdm::on_atomic(message::Peer from, std::span<const std::byte> bytes) {
   AtomicRequest request;
   if (bytes.size() < sizeof request) return;
@@ -77,13 +78,13 @@ void Rdm::on_atomic(message::Peer from, std::span<const std::byte> bytes) {
   std::vector<std::byte> out(sizeof answer);
   if (!is_atomic(form, request.type, request.op) || size > kAtomicBytes ||
       operands.size() != size * parts) {
-    answer.error = FI_EINVAL;
+    answer.status = static_cast<uint8_t>(Status::remote_invalid_request);
   } else {
     const std::lock_guard hold(domain.atomics);
     const auto region =
         domain.regions.hold(request.key, request.address, size, access_for(form, request.op));
     if (!region.owns_lock()) {
-      answer.error = FI_EACCES;
+      answer.status = static_cast<uint8_t>(Status::remote_access_error);
     } else {
       if (form != AtomicForm::write) out.resize(sizeof answer + size);
       execute_atomic(form, request.type, request.op, request.count,
@@ -93,24 +94,29 @@ void Rdm::on_atomic(message::Peer from, std::span<const std::byte> bytes) {
     }
   }
   std::memcpy(out.data(), &answer, sizeof answer);
-  send_own(from, std::move(out), OwnMessage::kNone);
+  send_own(from, std::move(out), std::nullopt);
 }
 
 void Rdm::on_atomic_answer(message::Peer from, std::span<const std::byte> bytes) {
   AtomicAnswer answer;
   if (bytes.size() < sizeof answer) return;
   std::memcpy(&answer, bytes.data(), sizeof answer);
-  if (answer.number >= atomics_.size()) return;
-  Atomic& asked = *atomics_[answer.number];
-  if (!asked.in_use || asked.peer != from) return;
+  Atomic* const asked = atomics_.find(answer.number);
+  if (asked == nullptr || asked->peer != from) return;
+  if (answer.status != 0)
+    return finish_atomic(*asked, answer.status <= static_cast<uint8_t>(Status::fatal)
+                                     ? static_cast<Status>(answer.status)
+                                     : Status::bad_response);
   std::span<const std::byte> values = bytes.subspan(sizeof answer);
-  for (size_t i = 0; i < asked.result_count; ++i) {
-    const iovec& into = asked.results[i];
-    const size_t length = std::min(into.iov_len, values.size());
-    std::memcpy(into.iov_base, values.data(), length);
-    values = values.subspan(length);
+  size_t wanted = 0;
+  for (size_t i = 0; i < asked->result_count; ++i) wanted += asked->results[i].iov_len;
+  if (values.size() != wanted) return finish_atomic(*asked, Status::bad_response);
+  for (size_t i = 0; i < asked->result_count; ++i) {
+    const iovec& into = asked->results[i];
+    if (into.iov_len != 0) std::memcpy(into.iov_base, values.data(), into.iov_len);
+    values = values.subspan(into.iov_len);
   }
-  finish_atomic(asked, answer.error);
+  finish_atomic(*asked, Status::success);
 }
 
 }  // namespace weft::fi

@@ -24,8 +24,8 @@ static_assert(sizeof(AtomicRequest) == 24);
 
 // Behind it: the former values, but for AtomicForm::write.
 struct AtomicAnswer {
-  uint8_t kind;   // OwnKind::atomic_answer
-  uint8_t error;  // a positive code of libfabric below 256, or 0
+  uint8_t kind;    // OwnKind::atomic_answer
+  uint8_t status;  // a Status: 0 is success
   uint8_t unused[2];
   base::BigEndian<uint32_t> number;
 };

@@ -43,6 +43,13 @@ ssize_t Rdm::find_peer(fi_addr_t number, message::Peer& out) {
   return -FI_EAGAIN;
 }
 
+// Where -FI_EAGAIN is the answer, completions make the call possible: nothing is queued here.
+ssize_t Rdm::find_target(fi_addr_t number, uint64_t flags, message::Peer& out) {
+  if (const ssize_t code = find_peer(number, out)) return code;
+  const bool waits = (flags & FI_FENCE) != 0 && peers_[out].outstanding != 0;
+  return waits || peers_.outstanding() >= kTransmitSize ? -FI_EAGAIN : 0;
+}
+
 ssize_t Rdm::find_source(fi_addr_t number, message::Peer& out) {
   if (!qp_) return -FI_EOPBADSTATE;
   if (number == FI_ADDR_UNSPEC || (info->caps & FI_DIRECTED_RECV) == 0) return 0;
@@ -54,13 +61,12 @@ ssize_t Rdm::post_send(const iovec* iov, size_t count, fi_addr_t to, bool tagged
   return guarded([&]() -> ssize_t {
     const std::lock_guard hold(lock_);
     message::Peer peer;
-    if (const ssize_t code = find_peer(to, peer)) return code;
-    if (outstanding_ >= kTransmitSize) return -FI_EAGAIN;
+    if (const ssize_t code = find_target(to, flags, peer)) return code;
     size_t length = 0;
     for (size_t i = 0; i < count; ++i) length += iov[i].iov_len;
     if (length > info->ep_attr->max_msg_size) return -FI_EMSGSIZE;
     if ((flags & FI_INJECT) && length > kInject) return -FI_EMSGSIZE;
-    ++outstanding_;
+    peers_.begin(peer);
     const Code code = messages_.send(
         {.to = peer,
          .tagged = tagged,
@@ -73,7 +79,7 @@ ssize_t Rdm::post_send(const iovec* iov, size_t count, fi_addr_t to, bool tagged
          .context = context,
          .cookie = CompletionKind{.reports = (flags & FI_COMPLETION) != 0}.packed()});
     if (code == Code::ok) return 0;
-    --outstanding_;
+    peers_.end(peer);
     return refused(code);
   });
 }
@@ -103,8 +109,9 @@ ssize_t Rdm::peek(fi_addr_t from, uint64_t tag, uint64_t ignore, void* context,
     message::Pattern pattern{.tagged = true, .tag = tag, .ignore = ignore};
     if (const ssize_t code = find_source(from, pattern.peer)) return code;
     progress_locked();
-    const auto seen = messages_.peek(pattern, (flags & (FI_CLAIM | FI_DISCARD)) != 0, context);
     CqEntry entry;
+    void* const claimer = flags & FI_DISCARD ? &entry : context;
+    const auto seen = messages_.peek(pattern, (flags & (FI_CLAIM | FI_DISCARD)) != 0, claimer);
     entry.context = context;
     entry.flags = FI_RECV | FI_TAGGED;
     entry.tag = tag;
@@ -114,7 +121,7 @@ ssize_t Rdm::peek(fi_addr_t from, uint64_t tag, uint64_t ignore, void* context,
       entry.tag = seen->envelope.tag;
       entry.length = seen->length;
       entry.source = peers_.number_of(av, seen->envelope.peer);
-      if (flags & FI_DISCARD) messages_.discard_claimed(context);
+      if (flags & FI_DISCARD) messages_.discard_claimed(claimer);
     } else {
       entry.error = FI_ENOMSG;
     }
@@ -147,8 +154,8 @@ ssize_t Rdm::post_rma(Opcode opcode, const iovec* iov, size_t count, fi_addr_t t
   return guarded([&]() -> ssize_t {
     const std::lock_guard hold(lock_);
     message::Peer number;
-    if (const ssize_t code = find_peer(to, number)) return code;
-    if (outstanding_ >= kTransmitSize || is_full_) return -FI_EAGAIN;
+    if (const ssize_t code = find_target(to, flags, number)) return code;
+    if (is_full_) return -FI_EAGAIN;
     std::array<Sge, kIovLimit> pieces;
     if (count > pieces.size()) return -FI_EINVAL;
     size_t length = 0;
@@ -161,6 +168,7 @@ ssize_t Rdm::post_rma(Opcode opcode, const iovec* iov, size_t count, fi_addr_t t
     if ((flags & FI_INJECT) && length > kInject) return -FI_EMSGSIZE;
     Request* const request = requests_.take();
     if (request == nullptr) return -FI_EAGAIN;
+    request->peer = number;
     request->context = context;
     request->flags = FI_RMA | (opcode == Opcode::read ? FI_READ : FI_WRITE);
     request->reports = (flags & FI_COMPLETION) != 0;
@@ -185,7 +193,7 @@ ssize_t Rdm::post_rma(Opcode opcode, const iovec* iov, size_t count, fi_addr_t t
     wanted.remote_qpn = peers_[number].name.queue;
     const PostStatus posted = qp_.post_send(wanted);
     if (!posted) return requests_.give(request), code_of(posted.code);
-    ++outstanding_;
+    peers_.begin(number);
     ++in_flight_;
     return 0;
   });

@@ -11,7 +11,7 @@ namespace weft::fi {
 void describe_endpoint(fi_info& info, const OpenDevice& device) noexcept {
   const DeviceAttributes& attributes = device.device.attributes();
   constexpr uint64_t kOperations = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
-  constexpr uint64_t kTransmit = kOperations | FI_SEND | FI_READ | FI_WRITE;
+  constexpr uint64_t kTransmit = kOperations | FI_SEND | FI_READ | FI_WRITE | FI_FENCE;
   constexpr uint64_t kReceive = kOperations | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE |
                                 FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
   info.caps = kTransmit | kReceive | FI_LOCAL_COMM | FI_REMOTE_COMM;

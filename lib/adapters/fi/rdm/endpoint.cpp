@@ -180,6 +180,7 @@ Result<void> Rdm::enable() {
   if (wake_ < 0) return Error{Code::no_memory, "no descriptors are left"};
   buffer_size_ = message::kHeaderSize + kEagerBytes;
   buffers_.resize(buffer_size_ * kBuffers);
+  held_.reserve(kBuffers);
   cq_ = *cq;
   qp_ = *qp;
   for (uint32_t i = 0; i < kBuffers; ++i) post_buffer(i);

@@ -12,12 +12,14 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "lib/adapters/fi/common/info.hpp"
 #include "lib/adapters/fi/common/objects.hpp"
 #include "lib/adapters/fi/common/reports.hpp"
+#include "lib/adapters/fi/rdm/atomics.hpp"
 #include "lib/adapters/fi/rdm/av.hpp"
 #include "lib/adapters/fi/rdm/limits.hpp"
 #include "lib/adapters/fi/rdm/peers.hpp"
@@ -30,26 +32,18 @@ namespace weft::fi {
 
 // A READ or WRITE of the program, until it has completed.
 struct Request {
+  message::Peer peer = 0;
   void* context = nullptr;
   uint64_t flags = 0;  // of its completion
   bool reports = true;
   std::vector<std::byte> copy;  // of what was injected
 };
 
-// An atomic of the program, until it is answered: rdm/atomic.cpp.
-struct Atomic : Request {
-  message::Peer peer = 0;
-  bool in_use = false;
-  std::array<iovec, kIovLimit> results{};
-  size_t result_count = 0;
-};
-
 // A message beside those of lib/message, until its SEND has ended: of rdm/atomic.cpp.
 struct OwnMessage : message::Link<0> {
-  static constexpr uint32_t kNone = UINT32_MAX;
   message::Peer to = 0;
   std::vector<std::byte> bytes;
-  uint32_t atomic = kNone;  // the atomic that it asks for
+  std::optional<uint32_t> atomic;  // number of the atomic that it asks for
 };
 
 class Rdm final : public fid_ep, public Progress, public message::Io {
@@ -111,11 +105,16 @@ class Rdm final : public fid_ep, public Progress, public message::Io {
   void on_request(Request& request, const Completion& completion);
   void post_buffer(uint32_t index) noexcept;
   bool post_own(OwnMessage& own) noexcept;
-  void send_own(message::Peer to, std::vector<std::byte> bytes, uint32_t atomic);
+  void send_own(message::Peer to, std::vector<std::byte> bytes, std::optional<uint32_t> atomic);
+  void release_buffers() noexcept;
+  bool is_backlogged() const noexcept;
   void fail_peer(message::Peer peer, Status status);
   message::Peer sender_of(const Completion& completion);
   // The peer that a call names, resolved; or a negative code.
   ssize_t find_peer(fi_addr_t number, message::Peer& out);
+  // The same for a call that posts something to it: with FI_FENCE all that was posted has
+  // completed.
+  ssize_t find_target(fi_addr_t number, uint64_t flags, message::Peer& out);
   // The same for a receive: `out` stays as it is where the receive names no peer.
   ssize_t find_source(fi_addr_t number, message::Peer& out);
   void ask(message::Peer peer);
@@ -123,7 +122,7 @@ class Rdm final : public fid_ep, public Progress, public message::Io {
   // atomic.cpp
   void on_atomic(message::Peer from, std::span<const std::byte> bytes);
   void on_atomic_answer(message::Peer from, std::span<const std::byte> bytes);
-  void finish_atomic(Atomic& asked, int error);
+  void finish_atomic(Atomic& asked, Status status);
 
   mutable std::mutex lock_;
   CompletionQueue cq_;
@@ -137,10 +136,10 @@ class Rdm final : public fid_ep, public Progress, public message::Io {
   message::Pool<Request> requests_;
   message::Pool<OwnMessage> own_messages_;
   message::List<OwnMessage, 0> unsent_own_;
-  std::vector<std::unique_ptr<Atomic>> atomics_;  // by number
-  size_t outstanding_ = 0;                        // sends and requests that have not completed
-  size_t in_flight_ = 0;                          // SENDs, READs, WRITEs of the queue pair
-  bool is_full_ = false;                          // the queue pair refused a request
+  Atomics atomics_;
+  std::vector<uint32_t> held_;  // buffers that are posted when the program reads its completions
+  size_t in_flight_ = 0;        // SENDs, READs, WRITEs of the queue pair
+  bool is_full_ = false;        // the queue pair refused a request
   std::thread thread_;
   std::atomic<bool> stops_{false};
   std::atomic<uint32_t> polls_{0};

@@ -2,6 +2,7 @@
 // What goes to the queue pair of an endpoint, and what comes from it: see endpoint.hpp.
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <array>
 
 #include "lib/adapters/fi/common/calls.hpp"
@@ -12,6 +13,7 @@ namespace weft::fi {
 namespace {
 
 constexpr size_t kBatch = 32;
+constexpr size_t kMostUnread = 65'536;    // completions of receives that the program has not read
 constexpr size_t kKnownSenders = 60'000;  // a device has numbers for 65,536 peers
 
 // A peer that is there has a queue pair that takes SENDs.
@@ -114,7 +116,7 @@ void Rdm::complete(const message::Completed& completed) {
             completed.received ? "receive" : "send", name(completed.code).data());
   const CompletionKind kind = CompletionKind::of(completed.cookie);
   if (!completed.received) {
-    --outstanding_;
+    peers_.end(completed.envelope.peer);
     return bound.transmit.report(entry, kind.reports);
   }
   if (completed.has_data) entry.flags |= FI_REMOTE_CQ_DATA;
@@ -152,7 +154,7 @@ bool Rdm::post_own(OwnMessage& own) noexcept {
   return true;
 }
 
-void Rdm::send_own(message::Peer to, std::vector<std::byte> bytes, uint32_t asked) {
+void Rdm::send_own(message::Peer to, std::vector<std::byte> bytes, std::optional<uint32_t> asked) {
   OwnMessage* const own = own_messages_.take();
   if (own == nullptr) throw std::bad_alloc();
   own->to = to;
@@ -183,7 +185,21 @@ void Rdm::on_receive(const Completion& completion) {
                  {buffers_.data() + index * buffer_size_, completion.byte_count});
     return 0;
   });
-  post_buffer(index);
+  if (is_backlogged())
+    held_.push_back(index);
+  else
+    post_buffer(index);
+}
+
+// Peers add completions without limit, by WRITEs with data and by messages of no length into a
+// buffer for many. Without receives they wait until the program has read some.
+bool Rdm::is_backlogged() const noexcept {
+  const Cq* const cq = bound.receive.cq;
+  return cq != nullptr && cq->unread() >= std::max(cq->size, kMostUnread);
+}
+
+void Rdm::release_buffers() noexcept {
+  for (; !held_.empty() && !is_backlogged(); held_.pop_back()) post_buffer(held_.back());
 }
 
 void Rdm::on_remote_write(const Completion& completion) {
@@ -212,7 +228,7 @@ void Rdm::on_request(Request& request, const Completion& completion) {
   entry.flags = request.flags;
   entry.error = code_of(completion.status);
   entry.prov_error = static_cast<int>(completion.status);
-  --outstanding_;
+  peers_.end(request.peer);
   const bool reports = request.reports;
   request.copy.clear();
   requests_.give(&request);
@@ -224,8 +240,9 @@ void Rdm::fail_peer(message::Peer peer, Status status) {
           text_of(peers_[peer].name).c_str(), name(status).data());
   peers_.lost(peer);
   messages_.on_peer_failed(peer, Code::peer_failed);
-  for (const auto& asked : atomics_)
-    if (asked->in_use && asked->peer == peer) finish_atomic(*asked, FI_EHOSTUNREACH);
+  atomics_.for_each([&](Atomic& asked) {
+    if (asked.peer == peer) finish_atomic(asked, status);
+  });
 }
 
 void Rdm::handle(const Completion& completion) {
@@ -242,12 +259,11 @@ void Rdm::handle(const Completion& completion) {
   if (id.task == RdmTask::own) {
     auto* const own = static_cast<OwnMessage*>(id.pointer());
     peer = own->to;
-    const uint32_t asked = own->atomic;
+    Atomic* const asked = own->atomic ? atomics_.find(*own->atomic) : nullptr;
     own->bytes.clear();
     own_messages_.give(own);
-    if (completion.status != Status::success && asked != OwnMessage::kNone &&
-        atomics_[asked]->in_use)
-      finish_atomic(*atomics_[asked], code_of(completion.status));
+    if (completion.status != Status::success && asked != nullptr)
+      finish_atomic(*asked, completion.status);
   } else {
     peer = static_cast<message::Operation*>(id.pointer())->peer;
     if (id.task == RdmTask::message)
@@ -271,6 +287,7 @@ void Rdm::retry() noexcept {
 
 size_t Rdm::progress_locked() noexcept {
   std::array<Completion, kBatch> batch;
+  release_buffers();
   const size_t count = cq_.poll(batch);
   for (size_t i = 0; i < count; ++i) guarded([&] { return handle(batch[i]), 0; });
   if (is_full_ && count != 0) retry();

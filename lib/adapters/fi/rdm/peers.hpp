@@ -11,6 +11,7 @@
 
 #include "lib/adapters/fi/common/address.hpp"
 #include "lib/adapters/fi/rdm/av.hpp"
+#include "lib/base/check.hpp"
 #include "lib/base/random.hpp"
 #include "lib/message/match.hpp"
 #include "weft/ah.hpp"
@@ -21,8 +22,9 @@ struct RdmPeer {
   Name name;                            // `queue` 0: not resolved yet
   fi_addr_t number = FI_ADDR_NOTAVAIL;  // in the address vector
   AddressHandle handle;
-  int64_t asked_ms = 0;  // when the name service was asked last
-  uint32_t cookie = 0;   // of the question; 0: not asked
+  int64_t asked_ms = 0;      // when the name service was asked last
+  uint32_t cookie = 0;       // of the question; 0: not asked
+  uint32_t outstanding = 0;  // operations of the program that have not completed
   bool is_resolved() const noexcept { return name.queue.value != 0; }
 };
 
@@ -42,6 +44,15 @@ class Peers {
   // The peer does not answer. If it was named by host and port, another endpoint may be there now:
   // its name service is asked again.
   void lost(message::Peer peer) noexcept;
+
+  // An operation of the program begins, or has completed.
+  void begin(message::Peer peer) noexcept { ++peers_[peer].outstanding, ++outstanding_; }
+  void end(message::Peer peer) noexcept {
+    WEFT_CHECK(peers_[peer].outstanding > 0 && outstanding_ > 0);
+    --peers_[peer].outstanding, --outstanding_;
+  }
+  // Those of all peers.
+  size_t outstanding() const noexcept { return outstanding_; }
 
   RdmPeer& operator[](message::Peer peer) noexcept { return peers_[peer]; }
   size_t size() const noexcept { return peers_.size(); }
@@ -63,6 +74,7 @@ class Peers {
   std::unordered_map<uint32_t, message::Peer> by_cookie_;  // those that are asked for
   std::vector<message::Peer> by_number_;
   uint64_t changes_ = 0;  // of the address vector, when by_number_ was right
+  size_t outstanding_ = 0;
   base::SecureRandom random_;
 };
 

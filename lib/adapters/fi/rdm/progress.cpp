@@ -40,7 +40,8 @@ void Rdm::run() noexcept {
           peers_.resolved(cookie, gid, queue);
         });
         const Instant next = messages_.on_time(domain.device->device.now());
-        if (!program_polls) timeout = next.is_never() ? -1 : kLongestMs;
+        atomics_.for_each([&](const Atomic& asked) { messages_.probe(asked.peer); });
+        if (!program_polls) timeout = next.is_never() && atomics_.empty() ? -1 : kLongestMs;
         return 0;
       });
       if (!program_polls) {
