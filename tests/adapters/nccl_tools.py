@@ -12,7 +12,10 @@ BUILD = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build/release")).resol
 CHECK = BUILD / "bin/weft_nccl_check"
 WEFT, RCCL, SOCKET = (BUILD / "lib" / name for name in (
     "libnccl-net-weft.so", "librccl-net-weft.so", "libnccl-net-socket.so"))
-VERSIONS = list(range(6, 13))
+CACHE = (BUILD / "CMakeCache.txt").read_text()
+# What the plug-in exports; the one over sockets always has v4 and v5, too.
+VERSIONS = list(range(4 if "WEFT_NCCL_OLD_TABLES:BOOL=ON" in CACHE else 6, 13))
+SOCKET_VERSIONS = list(range(4, 13))
 
 sys.path.insert(0, str(ROOT / "tests/interop"))
 import suite  # noqa: E402
@@ -20,7 +23,7 @@ import suite  # noqa: E402
 
 def sanitized():
     """The sanitizer of this build, or None."""
-    found = re.search(r"^WEFT_SANITIZE:\w+=(\S+)$", (BUILD / "CMakeCache.txt").read_text(), re.M)
+    found = re.search(r"^WEFT_SANITIZE:\w+=(\S+)$", CACHE, re.M)
     return found and found.group(1)
 
 
