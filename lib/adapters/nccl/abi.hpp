@@ -83,16 +83,7 @@ struct PropertiesV6 {
   int max_comms;
   int max_receives;
 };
-struct PropertiesV7 {
-  char* name;
-  char* pci_path;
-  uint64_t guid;
-  int pointer_support;
-  int speed_mbps;
-  int port;
-  float latency_us;
-  int max_comms;
-  int max_receives;
+struct PropertiesV7 : PropertiesV6 {
   int device_type;
   int device_version;
 };
@@ -110,8 +101,9 @@ struct PropertiesV8 {
   int device_type;
   int device_version;
 };
-// v9, v10.
-struct PropertiesV9 {
+// v9 and v10 with 4 members.
+template <int Most>
+struct PropertiesV9Form {
   char* name;
   char* pci_path;
   uint64_t guid;
@@ -125,50 +117,23 @@ struct PropertiesV9 {
   int max_receives;
   int device_type;
   int device_version;
-  VirtualDevice<4> members;
+  VirtualDevice<Most> members;
   size_t max_p2p_bytes;
   size_t max_collective_bytes;
 };
-struct PropertiesV11 {
-  char* name;
-  char* pci_path;
-  uint64_t guid;
-  int pointer_support;
-  int registration_is_global;
-  int force_flush;
-  int speed_mbps;
-  int port;
-  float latency_us;
-  int max_comms;
-  int max_receives;
-  int device_type;
-  int device_version;
-  VirtualDevice<4> members;
-  size_t max_p2p_bytes;
-  size_t max_collective_bytes;
+using PropertiesV9 = PropertiesV9Form<4>;
+struct PropertiesV11 : PropertiesV9 {
   int max_multi_request;
 };
-struct PropertiesV12 {
-  char* name;
-  char* pci_path;
-  uint64_t guid;
-  int pointer_support;
-  int registration_is_global;
-  int force_flush;
-  int speed_mbps;
-  int port;
-  float latency_us;
-  int max_comms;
-  int max_receives;
-  int device_type;
-  int device_version;
-  VirtualDevice<8> members;
-  size_t max_p2p_bytes;
-  size_t max_collective_bytes;
+struct PropertiesV12 : PropertiesV9Form<8> {
   int max_multi_request;
   int16_t rail_id;
   int16_t plane_id;
 };
+// Where a version adds fields to another's, none of them lies in that one's padding.
+static_assert(sizeof(PropertiesV6) == 48 && sizeof(PropertiesV7) == 56 &&
+              sizeof(PropertiesV9) == 104 && sizeof(PropertiesV11) == 112 &&
+              sizeof(PropertiesV9Form<8>) == 120 && sizeof(PropertiesV12) == 128);
 
 // The functions, by the form that they have in some versions.
 using InitV4 = Outcome (*)(Logger);
@@ -216,143 +181,78 @@ using MakeVirtual = Outcome (*)(int* device, VirtualDevice<Most>*);
 using Finalize = Outcome (*)(void* context);
 using SetAttributes = Outcome (*)(void* context, NetAttributes*);
 
-struct TableV4 {
+// The runs of functions that tables consist of.
+template <class Init, class Properties, class Listen, class Connect, class Accept, class Size>
+struct SetupFunctions {
   const char* name;
-  InitV4 init;
-  Devices devices;
-  PropertiesOf<PropertiesV4> properties;
-  ListenV4 listen;
-  ConnectV4 connect;
-  AcceptV4 accept;
-  Register<int> register_memory;
-  Deregister deregister;
-  SendV4 isend;
-  ReceiveV4 irecv;
-  FlushV4 iflush;
-  Test test;
-  Close close_send, close_receive, close_listen;
-};
-struct TableV5 {
-  const char* name;
-  InitV4 init;
-  Devices devices;
-  PropertiesOf<PropertiesV6> properties;
-  ListenV4 listen;
-  ConnectV4 connect;
-  AcceptV4 accept;
-  Register<int> register_memory;
-  Deregister deregister;
-  SendV5<int> isend;
-  ReceiveV5<int> irecv;
-  FlushV5 iflush;
-  Test test;
-  Close close_send, close_receive, close_listen;
-};
-struct TableV6 {
-  const char* name;
-  InitV4 init;
-  Devices devices;
-  PropertiesOf<PropertiesV6> properties;
-  ListenV4 listen;
-  ConnectV4 connect;
-  AcceptV4 accept;
-  Register<int> register_memory;
-  RegisterDmabuf register_dmabuf;
-  Deregister deregister;
-  SendV5<int> isend;
-  ReceiveV5<int> irecv;
-  FlushV5 iflush;
-  Test test;
-  Close close_send, close_receive, close_listen;
-};
-// v7 with int and PropertiesV7, v8 with size_t and PropertiesV8.
-template <class Properties, class Size>
-struct TableV7Form {
-  const char* name;
-  InitV4 init;
+  Init init;
   Devices devices;
   PropertiesOf<Properties> properties;
-  ListenV4 listen;
-  ConnectV7 connect;
-  AcceptV7 accept;
+  Listen listen;
+  Connect connect;
+  Accept accept;
   Register<Size> register_memory;
+};
+struct DmabufFunctions {
   RegisterDmabuf register_dmabuf;
+};
+template <class Send, class Receive, class Flush>
+struct DataFunctions {
   Deregister deregister;
-  SendV5<int> isend;
-  ReceiveV5<int> irecv;
-  FlushV5 iflush;
+  Send isend;
+  Receive irecv;
+  Flush iflush;
   Test test;
   Close close_send, close_receive, close_listen;
+};
+struct OffloadFunctions {
   DeviceMemory device_memory;
   ReceiveConsumed receive_consumed;
 };
-using TableV7 = TableV7Form<PropertiesV7, int>;
-using TableV8 = TableV7Form<PropertiesV8, size_t>;
-struct TableV9 {
-  const char* name;
-  InitV4 init;
-  Devices devices;
-  PropertiesOf<PropertiesV9> properties;
-  ListenV4 listen;
-  ConnectV7 connect;
-  AcceptV7 accept;
-  Register<size_t> register_memory;
-  RegisterDmabuf register_dmabuf;
-  Deregister deregister;
-  SendV5<size_t> isend;
-  ReceiveV5<size_t> irecv;
-  FlushV5 iflush;
-  Test test;
-  Close close_send, close_receive, close_listen;
-  DeviceMemory device_memory;
-  ReceiveConsumed receive_consumed;
-  MakeVirtual<4> make_virtual;
-};
-struct TableV10 {
-  const char* name;
-  InitV10 init;
-  Devices devices;
-  PropertiesOf<PropertiesV9> properties;
-  ListenV4 listen;
-  ConnectV10 connect;
-  AcceptV7 accept;
-  Register<size_t> register_memory;
-  RegisterDmabuf register_dmabuf;
-  Deregister deregister;
-  SendV10 isend;
-  ReceiveV10 irecv;
-  FlushV5 iflush;
-  Test test;
-  Close close_send, close_receive, close_listen;
-  DeviceMemory device_memory;
-  ReceiveConsumed receive_consumed;
-  MakeVirtual<4> make_virtual;
-};
-// v11 with PropertiesV11 and 4 members, v12 with PropertiesV12 and 8.
-template <class Properties, int Most>
-struct TableV11Form {
-  const char* name;
-  InitV11 init;
-  Devices devices;
-  PropertiesOf<Properties> properties;
-  ListenV11 listen;
-  ConnectV11 connect;
-  AcceptV7 accept;
-  Register<size_t> register_memory;
-  RegisterDmabuf register_dmabuf;
-  Deregister deregister;
-  SendV10 isend;
-  ReceiveV10 irecv;
-  FlushV5 iflush;
-  Test test;
-  Close close_send, close_receive, close_listen;
-  DeviceMemory device_memory;
-  ReceiveConsumed receive_consumed;
+template <int Most>
+struct VirtualFunctions {
   MakeVirtual<Most> make_virtual;
+};
+struct ContextFunctions {
   Finalize finalize;
   SetAttributes set_attributes;
 };
+
+// The tables: bases lie one behind the other.
+struct TableV4 : SetupFunctions<InitV4, PropertiesV4, ListenV4, ConnectV4, AcceptV4, int>,
+                 DataFunctions<SendV4, ReceiveV4, FlushV4> {};
+using SetupV5 = SetupFunctions<InitV4, PropertiesV6, ListenV4, ConnectV4, AcceptV4, int>;
+template <class Size>
+using DataV5 = DataFunctions<SendV5<Size>, ReceiveV5<Size>, FlushV5>;
+struct TableV5 : SetupV5, DataV5<int> {};
+struct TableV6 : SetupV5, DmabufFunctions, DataV5<int> {};
+template <class Properties, class Size>
+using SetupV7 = SetupFunctions<InitV4, Properties, ListenV4, ConnectV7, AcceptV7, Size>;
+struct TableV7 : SetupV7<PropertiesV7, int>, DmabufFunctions, DataV5<int>, OffloadFunctions {};
+struct TableV8 : SetupV7<PropertiesV8, size_t>, DmabufFunctions, DataV5<int>, OffloadFunctions {};
+struct TableV9 : SetupV7<PropertiesV9, size_t>,
+                 DmabufFunctions,
+                 DataV5<size_t>,
+                 OffloadFunctions,
+                 VirtualFunctions<4> {};
+using DataV10 = DataFunctions<SendV10, ReceiveV10, FlushV5>;
+struct TableV10 : SetupFunctions<InitV10, PropertiesV9, ListenV4, ConnectV10, AcceptV7, size_t>,
+                  DmabufFunctions,
+                  DataV10,
+                  OffloadFunctions,
+                  VirtualFunctions<4> {};
+// v11 with PropertiesV11 and 4 members, v12 with PropertiesV12 and 8.
+template <class Properties, int Most>
+struct TableV11Form : SetupFunctions<InitV11, Properties, ListenV11, ConnectV11, AcceptV7, size_t>,
+                      DmabufFunctions,
+                      DataV10,
+                      OffloadFunctions,
+                      VirtualFunctions<Most>,
+                      ContextFunctions {};
 using TableV11 = TableV11Form<PropertiesV11, 4>;
 using TableV12 = TableV11Form<PropertiesV12, 8>;
+static_assert(sizeof(TableV4) == 16 * sizeof(void*) && sizeof(TableV6) == 17 * sizeof(void*) &&
+              sizeof(TableV8) == 19 * sizeof(void*) && sizeof(TableV10) == 20 * sizeof(void*) &&
+              sizeof(TableV12) == 22 * sizeof(void*));
 
 }  // namespace weft::nccl

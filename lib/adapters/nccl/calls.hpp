@@ -45,14 +45,15 @@ Outcome guarded(Function function) noexcept {
   }
 }
 
-// Devices and connections, in the forms of all versions.
-template <class Net>
+// Devices and connections, in the forms of all versions, one name each: the type of the table's
+// field selects the form. `HandleSize`: bytes of the version's handles.
+template <class Net, size_t HandleSize>
 struct SetupCalls {
-  static Outcome init_v4(Logger logger) {
+  static Outcome init(Logger logger) {
     return guarded<Net>([&] { return Net::init(logger); });
   }
-  static Outcome init_v10(Logger logger, Profiler) { return init_v4(logger); }
-  static Outcome init_v11(void** context, uint64_t, CommConfig* config, Logger logger, Profiler) {
+  static Outcome init(Logger logger, Profiler) { return init(logger); }
+  static Outcome init(void** context, uint64_t, CommConfig* config, Logger logger, Profiler) {
     return guarded<Net>([&] {
       if (const Outcome ready = Net::init(logger); ready != Outcome::success) return ready;
       *context = new Context{config != nullptr ? config->traffic_class : kTrafficClassUndefined};
@@ -77,44 +78,40 @@ struct SetupCalls {
     });
   }
 
-  static Outcome listen_v4(int device, void* handle, void** comm) {
-    return listen(device, handle, kHandleSizeV4, comm);
+  static Outcome listen(int device, void* handle, void** comm) {
+    return guarded<Net>([&] {
+      return Net::listen(device, {static_cast<std::byte*>(handle), HandleSize}, comm);
+    });
   }
-  static Outcome listen_v5(int device, void* handle, void** comm) {
-    return listen(device, handle, kHandleSize, comm);
+  static Outcome listen(void*, int device, void* handle, void** comm) {
+    return listen(device, handle, comm);
   }
-  static Outcome listen_v11(void*, int device, void* handle, void** comm) {
-    return listen(device, handle, kHandleSize, comm);
+  static Outcome connect(int device, void* handle, void** comm) {
+    return connect_in(kTrafficClassUndefined, device, handle, comm);
   }
-  static Outcome connect_v4(int device, void* handle, void** comm) {
-    return connect(device, kTrafficClassUndefined, handle, kHandleSizeV4, comm);
-  }
-  static Outcome connect_v5(int device, void* handle, void** comm) {
-    return connect(device, kTrafficClassUndefined, handle, kHandleSize, comm);
-  }
-  static Outcome connect_v7(int device, void* handle, void** comm, DeviceHandle** offload) {
+  static Outcome connect(int device, void* handle, void** comm, DeviceHandle** offload) {
     set_none(offload);
-    return connect_v5(device, handle, comm);
+    return connect(device, handle, comm);
   }
-  static Outcome connect_v10(int device, CommConfig* config, void* handle, void** comm,
-                             DeviceHandle** offload) {
+  static Outcome connect(int device, CommConfig* config, void* handle, void** comm,
+                         DeviceHandle** offload) {
     set_none(offload);
-    return connect(device, config != nullptr ? config->traffic_class : kTrafficClassUndefined,
-                   handle, kHandleSize, comm);
+    return connect_in(config != nullptr ? config->traffic_class : kTrafficClassUndefined, device,
+                      handle, comm);
   }
-  static Outcome connect_v11(void* context, int device, void* handle, void** comm,
-                             DeviceHandle** offload) {
+  static Outcome connect(void* context, int device, void* handle, void** comm,
+                         DeviceHandle** offload) {
     set_none(offload);
     const Context none;
     const Context& own = context != nullptr ? *static_cast<const Context*>(context) : none;
-    return connect(device, own.traffic_class, handle, kHandleSize, comm);
+    return connect_in(own.traffic_class, device, handle, comm);
   }
-  static Outcome accept_v4(void* listener, void** comm) {
+  static Outcome accept(void* listener, void** comm) {
     return guarded<Net>([&] { return Net::accept(listener, comm); });
   }
-  static Outcome accept_v7(void* listener, void** comm, DeviceHandle** offload) {
+  static Outcome accept(void* listener, void** comm, DeviceHandle** offload) {
     set_none(offload);
-    return accept_v4(listener, comm);
+    return accept(listener, comm);
   }
 
  private:
@@ -122,14 +119,10 @@ struct SetupCalls {
   static void set_none(DeviceHandle** offload) {
     if (offload != nullptr) *offload = nullptr;
   }
-  static Outcome listen(int device, void* handle, size_t size, void** comm) {
+  static Outcome connect_in(int traffic_class, int device, void* handle, void** comm) {
     return guarded<Net>([&] {
-      return Net::listen(device, {static_cast<std::byte*>(handle), size}, comm);
-    });
-  }
-  static Outcome connect(int device, int traffic_class, void* handle, size_t size, void** comm) {
-    return guarded<Net>([&] {
-      return Net::connect(device, traffic_class, {static_cast<std::byte*>(handle), size}, comm);
+      return Net::connect(device, traffic_class, {static_cast<std::byte*>(handle), HandleSize},
+                          comm);
     });
   }
   template <class P>
@@ -178,29 +171,29 @@ struct DataCalls {
     return guarded<Net>([&] { return Net::deregister(comm, memory); });
   }
 
-  static Outcome send_v4(void* comm, void* data, int size, void* memory, void** request) {
-    return send_v5<int>(comm, data, size, 0, memory, request);
+  static Outcome isend(void* comm, void* data, int size, void* memory, void** request) {
+    return isend<int>(comm, data, size, 0, memory, request);
   }
   template <class Size>
-  static Outcome send_v5(void* comm, void* data, Size size, int tag, void* memory, void** request) {
+  static Outcome isend(void* comm, void* data, Size size, int tag, void* memory, void** request) {
     return guarded<Net>([&] {
       return size < Size{0}
                  ? Outcome::internal_error
                  : Net::isend(comm, data, static_cast<size_t>(size), tag, memory, request);
     });
   }
-  static Outcome send_v10(void* comm, void* data, size_t size, int tag, void* memory, void*,
-                          void** request) {
-    return send_v5<size_t>(comm, data, size, tag, memory, request);
+  static Outcome isend(void* comm, void* data, size_t size, int tag, void* memory, void*,
+                       void** request) {
+    return isend<size_t>(comm, data, size, tag, memory, request);
   }
 
-  static Outcome receive_v4(void* comm, void* data, int size, void* memory, void** request) {
+  static Outcome irecv(void* comm, void* data, int size, void* memory, void** request) {
     int tag = 0;
-    return receive_v5<int>(comm, 1, &data, &size, &tag, &memory, request);
+    return irecv<int>(comm, 1, &data, &size, &tag, &memory, request);
   }
   template <class Size>
-  static Outcome receive_v5(void* comm, int count, void** data, Size* sizes, int* tags,
-                            void** memories, void** request) {
+  static Outcome irecv(void* comm, int count, void** data, Size* sizes, int* tags, void** memories,
+                       void** request) {
     return guarded<Net>([&] {
       if (count < 1 || count > kMaxReceives) return Outcome::internal_error;
       std::array<size_t, kMaxReceives> wide;
@@ -211,15 +204,15 @@ struct DataCalls {
       return Net::irecv(comm, count, data, wide.data(), tags, memories, request);
     });
   }
-  static Outcome receive_v10(void* comm, int count, void** data, size_t* sizes, int* tags,
-                             void** memories, void**, void** request) {
-    return receive_v5<size_t>(comm, count, data, sizes, tags, memories, request);
+  static Outcome irecv(void* comm, int count, void** data, size_t* sizes, int* tags,
+                       void** memories, void**, void** request) {
+    return irecv<size_t>(comm, count, data, sizes, tags, memories, request);
   }
 
-  static Outcome flush_v4(void* comm, void*, int, void*, void** request) {
+  static Outcome iflush(void* comm, void*, int, void*, void** request) {
     return guarded<Net>([&] { return Net::iflush(comm, request); });
   }
-  static Outcome flush_v5(void* comm, int, void**, int*, void**, void** request) {
+  static Outcome iflush(void* comm, int, void**, int*, void**, void** request) {
     return guarded<Net>([&] { return Net::iflush(comm, request); });
   }
   static Outcome test(void* request, int* done, int* sizes) {
