@@ -5,6 +5,7 @@
 
 #include "lib/base/copy_short.hpp"
 #include "lib/memory/guarded_copy.hpp"
+#include "lib/roce/check_send.hpp"
 #include "lib/roce/engine.hpp"
 #include "lib/roce/message/local_work.hpp"
 #include "lib/roce/message/outcome.hpp"
@@ -92,17 +93,46 @@ void append(QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
   qp.sq.push();
 }
 
+constexpr const char* kSendQueueFull =
+    "the send queue is full: poll completions, or raise max_send_wr";
+
+bool flushes_sends(const QueuePair& qp) noexcept {  //= roce:C-STATE-61
+  return qp.state == QpState::err || qp.state == QpState::sqe;
+}
+
+// Whether the queue pair takes requests at all.
+PostStatus check_sender(const QueuePair& qp) noexcept {
+  if (qp.type == QpType::xrc_target)
+    return {Code::invalid_argument, 0, "an XRC target has no send queue: an XRC initiator sends"};
+  if (!qp.can_request() && !flushes_sends(qp))  //= roce:C-STATE-59
+    return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
+  return {};
+}
+
 }  // namespace
+
+PostStatus check_send(EngineState& engine, const QueuePair& qp,
+                      std::span<const SendRequest> requests) noexcept {
+  PostStatus status = check_sender(qp);
+  if (!status) return status;
+  const uint64_t most = engine.config().limits.max_message;
+  const uint32_t room = flushes_sends(qp) ? UINT32_MAX : qp.sq.capacity() - qp.sq.size();
+  for (const SendRequest& r : requests) {
+    uint32_t length = 0;
+    if (const char* reason = invalid_reason(engine.keys(), qp, r, most, length))
+      return {Code::invalid_argument, status.accepted, reason};
+    if (status.accepted == room) return {Code::queue_full, status.accepted, kSendQueueFull};
+    ++status.accepted;
+  }
+  return status;
+}
 
 PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> requests,
                              Instant now) noexcept {
   (void)now;
-  PostStatus status;
-  if (qp.type == QpType::xrc_target)
-    return {Code::invalid_argument, 0, "an XRC target has no send queue: an XRC initiator sends"};
-  const bool flushes = qp.state == QpState::err || qp.state == QpState::sqe;
-  if (!qp.can_request() && !flushes)  //= roce:C-STATE-59
-    return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
+  PostStatus status = check_sender(qp);
+  if (!status) return status;
+  const bool flushes = flushes_sends(qp);
   for (const SendRequest& r : requests) {
     uint32_t length = 0;
     if (const char* reason = invalid_reason(keys_, qp, r, config_.limits.max_message, length)) {
@@ -110,7 +140,7 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
       status.reason = reason;
       break;
     }
-    if (flushes) {  //= roce:C-STATE-61
+    if (flushes) {
       SendEntry flushed;
       flushed.id = r.id;
       flushed.opcode = r.opcode;
@@ -120,7 +150,7 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
     }
     if (qp.sq.full()) {
       status.code = Code::queue_full;
-      status.reason = "the send queue is full: poll completions, or raise max_send_wr";
+      status.reason = kSendQueueFull;
       break;
     }
     if (qp.type == QpType::ud) qp.datagrams[qp.sq.slot(qp.sq.tail())] = ud::datagram(qp, r, port_);

@@ -3,6 +3,7 @@
 // its queue pair 1, which is created with the first channel.
 #pragma once
 
+#include "lib/roce/check_send.hpp"
 #include "lib/roce/cm/agent.hpp"
 #include "lib/roce/engine.hpp"
 #include "providers/software/machine_context.hpp"

@@ -7,9 +7,11 @@
 // If there is no memory for an object, what the machine has created for it is destroyed.
 #pragma once
 
+#include "lib/base/check.hpp"
 #include "lib/base/undo.hpp"
 #include "lib/transport/shared_receives.hpp"
 #include "lib/transport/verbs_common.hpp"
+#include "lib/verbs/post_all.hpp"
 #include "providers/software/context.hpp"
 #include "providers/software/inspect.hpp"
 #include "providers/software/window.hpp"
@@ -75,7 +77,7 @@ class MachineSrq final : public verbs::Srq {
 };
 
 template <class Machine, class Pair>
-class MachineQp final : public verbs::Qp {
+class MachineQp final : public verbs::Qp, public verbs::PostsAll {
  public:
   MachineQp(Device device, driver::Driver& driver, const QueuePairOptions& options, Pair* qp)
       : device_(std::move(device)),
@@ -128,10 +130,22 @@ class MachineQp final : public verbs::Qp {
   PostStatus post_send(std::span<const SendRequest> requests) noexcept override {
     if (driver_.forked()) return {Code::permission_denied, 0, kForked};
     driver::Holder hold(driver_.lock());
-    driver_.update_machine_time();
-    const PostStatus status = machine_.post_send(*qp_, requests, Instant{});
-    driver_.after_post(status.accepted);
-    return status;
+    return post(requests);
+  }
+  // Of machines that have a check_send().
+  PostStatus post_send_all(std::span<const SendRequest> requests) noexcept override {
+    if constexpr (requires(Machine & m, const Pair& p) { check_send(m, p, requests); }) {
+      if (driver_.forked()) return {Code::permission_denied, 0, kForked};
+      driver::Holder hold(driver_.lock());
+      const PostStatus checked = check_send(machine_, *qp_, requests);
+      if (!checked) return {checked.code, 0, checked.reason};
+      const PostStatus status = post(requests);
+      WEFT_DCHECK(status && status.accepted == requests.size());
+      return status;
+    } else {
+      (void)requests;
+      return {Code::not_supported, 0, "SRD cannot post all requests or none: post_send()"};
+    }
   }
   PostStatus post_recv(std::span<const RecvRequest> requests) noexcept override {
     if (driver_.forked()) return {Code::permission_denied, 0, kForked};
@@ -163,6 +177,13 @@ class MachineQp final : public verbs::Qp {
     sizes.max_recv_wr = o.max_recv_wr;
     sizes.max_recv_sge = std::max(1u, o.max_recv_sge);
     return sizes;
+  }
+  // Under the driver's lock.
+  PostStatus post(std::span<const SendRequest> requests) noexcept {
+    driver_.update_machine_time();
+    const PostStatus status = machine_.post_send(*qp_, requests, Instant{});
+    driver_.after_post(status.accepted);
+    return status;
   }
   template <class Change>
   Result<void> on_group(Change change) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/conformance/fixture.hpp"
+#include "weft/post_all.hpp"
 
 namespace weft {
 namespace {
@@ -58,6 +59,39 @@ void full_queues(Wire wire) {
     CHECK((c.status == Status::flushed || (!confirms && c.status == Status::success)));
 }
 WEFT_ON_EACH_PORT_AND_SRD(full_queues, "a full queue takes what fits and says so")
+
+// post_send_all(): a request that is wrong, or has no place, keeps all others from being posted.
+void all_or_none(Wire wire) {
+  Pair p(wire, {.qp = {.max_send_wr = 10}});
+  const Buffer near(p.a, 64), far(p.b, 64);
+  const Sge out = near.sge(0, 8);
+  const SendRequest right{.opcode = Opcode::write,
+                          .sges = {&out, 1},
+                          .remote_address = far.address(),
+                          .rkey = far.region.rkey()};
+  std::vector<SendRequest> list(11, right);
+  if (wire == Wire::ibverbs) {
+    CHECK(post_send_all(p.qa, list).code == Code::not_supported);
+    return;
+  }
+  PostStatus status = post_send_all(p.qa, list);
+  CHECK(status.code == Code::queue_full);
+  CHECK(status.accepted == 0);
+  list.pop_back();
+  list.back().opcode = Opcode::write_add;
+  status = post_send_all(p.qa, list);
+  CHECK(status.code == Code::invalid_argument);
+  CHECK(status.accepted == 0);
+  list.back() = right;
+  status = post_send_all(p.qa, list);
+  CHECK(status);
+  CHECK(status.accepted == 10);
+  for (const Completion& c : p.wait(p.a, 10)) CHECK(c.status == Status::success);
+  REQUIRE(p.qa.modify({.state = QpState::err}));
+  CHECK(post_send_all(p.qa, std::vector<SendRequest>(11, right)).accepted == 11);  // flushed
+  for (const Completion& c : p.wait(p.a, 11)) CHECK(c.status == Status::flushed);
+}
+WEFT_ON_EACH_PORT(all_or_none, "post_send_all posts all requests or none")
 
 void wrong_in_the_middle(Wire wire) {
   Pair p(wire);
