@@ -175,6 +175,19 @@ class Runs(WithFolder):
         self.assertEqual(got, f"weft {folder}:/a:/b\n")
         self.assertIn("NCCL_NET_PLUGIN=weft\n", self.output_of("--nccl", "--env=file"))
 
+    def test_libfabric(self):
+        script = "echo $FI_PROVIDER_PATH $WEFT_DEVICE"
+        folder = drop_in.BUILD / "lib/libfabric"
+        if not (folder / "libweft-fi.so").exists():
+            self.skipTest("built without libfabric-dev")
+        got = self.output_of("-d", drop_in.SHM, "--libfabric", "sh", "-c", script)
+        self.assertEqual(got, f"{folder} {drop_in.SHM}\n")
+        got = self.output_of("--libfabric", "sh", "-c", script, FI_PROVIDER_PATH="/a:/b")
+        self.assertEqual(got, f"{folder}:/a:/b\n")
+        both = self.output_of("-d", drop_in.SHM, "--nccl", "--libfabric", "--env=file")
+        self.assertEqual(both.count("WEFT_DEVICE="), 1)
+        self.assertIn("NCCL_NET_PLUGIN=weft\n", both)
+
     def test_scripts(self):
         script = self.folder / "script"
         for first in ("#!/bin/sh\n", "#!/usr/bin/env sh\n", ""):

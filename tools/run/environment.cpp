@@ -42,6 +42,15 @@ std::string joined(const std::vector<std::string>& devices) {
   return list;
 }
 
+// The list of folders that the variable holds, with `folder` before them.
+Variable first_in(const char* name, const std::filesystem::path& folder) {
+  const char* const there = std::getenv(name);
+  std::string list = folder.string();
+  if (list.size() > 1 && list.back() == '/') list.pop_back();
+  if (there != nullptr && *there != '\0') list += std::string(":") + there;
+  return {name, list};
+}
+
 // The entries of LD_PRELOAD are separated by blanks or colons.
 bool is_preloaded(const std::string& list, const std::string& path) {
   std::istringstream entries(list);
@@ -86,18 +95,24 @@ Result<std::vector<Variable>> preloading(const std::vector<std::string>& devices
   return std::vector<Variable>{{"LD_PRELOAD", preload}, {"WEFT_VERBS_DEVICES", joined(devices)}};
 }
 
-Result<std::vector<Variable>> selecting_nccl_plugin(const std::vector<std::string>& devices) {
+Result<std::vector<Variable>> selecting_nccl_plugin() {
   const Result<std::filesystem::path> found =
       folder_with("libnccl-net-weft.so", "../lib", WEFT_DROP_IN_INSTALLED + std::string("/../.."),
                   "build the target weft_nccl_net, or install weft");
   if (!found) return found.error();
-  const char* const there = std::getenv("LD_LIBRARY_PATH");
-  std::string path = found->string();
-  if (path.size() > 1 && path.back() == '/') path.pop_back();
-  if (there != nullptr && *there != '\0') path += std::string(":") + there;
-  std::vector<Variable> variables = {{"NCCL_NET_PLUGIN", "weft"}, {"LD_LIBRARY_PATH", path}};
-  if (!devices.empty()) variables.push_back({"WEFT_DEVICE", joined(devices)});
-  return variables;
+  return std::vector<Variable>{{"NCCL_NET_PLUGIN", "weft"}, first_in("LD_LIBRARY_PATH", *found)};
+}
+
+Result<std::vector<Variable>> offering_libfabric_providers() {
+  const Result<std::filesystem::path> found = folder_with(
+      "libweft-fi.so", "../lib/libfabric", WEFT_DROP_IN_INSTALLED + std::string("/../libfabric"),
+      "build the target weft_fi with libfabric-dev installed, or install weft");
+  if (!found) return found.error();
+  return std::vector<Variable>{first_in("FI_PROVIDER_PATH", *found)};
+}
+
+Variable naming_devices(const std::vector<std::string>& devices) {
+  return {"WEFT_DEVICE", joined(devices)};
 }
 
 std::string lines_for(const std::string& format, const std::vector<Variable>& variables) {

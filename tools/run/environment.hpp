@@ -18,8 +18,13 @@ struct Variable {
 Result<std::vector<Variable>> preloading(const std::vector<std::string>& devices);
 
 // For programs of NCCL and RCCL: NCCL_NET_PLUGIN, and LD_LIBRARY_PATH with the folder of the
-// plug-in before what is there; with `devices`, also WEFT_DEVICE. Error: not_found.
-Result<std::vector<Variable>> selecting_nccl_plugin(const std::vector<std::string>& devices);
+// plug-in before what is there. Error: not_found.
+Result<std::vector<Variable>> selecting_nccl_plugin();
+// For programs of libfabric: FI_PROVIDER_PATH with the folder of the providers before what is
+// there. Error: not_found.
+Result<std::vector<Variable>> offering_libfabric_providers();
+// The devices of both: WEFT_DEVICE.
+Variable naming_devices(const std::vector<std::string>& devices);
 
 // The lines that set the variables: in a shell (sh), a file of NAME=VALUE lines as CI systems and
 // docker --env-file read (file), a Dockerfile (docker), or as arguments of Open MPI's mpirun

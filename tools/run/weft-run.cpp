@@ -29,7 +29,7 @@ constexpr int kWrongDevice = 2, kCannotExecute = 126, kNoProgram = 127;
 struct RunOptions {
   std::string devices, pcap, faults, format, program;
   std::vector<std::string> arguments;
-  bool nccl = false;
+  bool nccl = false, libfabric = false;
 };
 
 int fail(int code, const std::string& message) {
@@ -68,12 +68,21 @@ Result<std::vector<Variable>> environment_of(const RunOptions& options) {
   if (const Result<void> opened = weft::run::check_devices(*devices); !opened)
     return opened.error();
   Result<std::vector<Variable>> variables = weft::run::preloading(*devices);
-  if (!variables || !options.nccl) return variables;
-  // Without -d the plug-in selects its device: SRD, where the drop-in takes RC.
-  const Result<std::vector<Variable>> plugin = weft::run::selecting_nccl_plugin(
-      options.devices.empty() ? std::vector<std::string>() : *devices);
-  if (!plugin) return plugin.error();
-  variables->insert(variables->end(), plugin->begin(), plugin->end());
+  if (!variables) return variables;
+  const auto add = [&](Result<std::vector<Variable>> more) -> Result<void> {
+    if (!more) return more.error();
+    variables->insert(variables->end(), more->begin(), more->end());
+    return {};
+  };
+  if (options.nccl)
+    if (const Result<void> added = add(weft::run::selecting_nccl_plugin()); !added)
+      return added.error();
+  if (options.libfabric)
+    if (const Result<void> added = add(weft::run::offering_libfabric_providers()); !added)
+      return added.error();
+  // Without -d plug-in and provider select their device: SRD, where the drop-in takes RC.
+  if ((options.nccl || options.libfabric) && !options.devices.empty())
+    variables->push_back(weft::run::naming_devices(*devices));
   return variables;
 }
 
@@ -116,6 +125,8 @@ void describe(CLI::App& app, RunOptions& options) {
   app.add_flag("--nccl", options.nccl,
                "NCCL and RCCL in PROGRAM use weft's network plug-in, on the devices of -d or "
                "WEFT_DEVICE");
+  app.add_flag("--libfabric", options.libfabric,
+               "libfabric in PROGRAM finds weft's providers, on the device of -d or WEFT_DEVICE");
   app.add_option("--env", options.format,
                  "Run nothing: print the environment for a shell (default: sh), an env file, a "
                  "Dockerfile, or as arguments of Open MPI's mpirun")
