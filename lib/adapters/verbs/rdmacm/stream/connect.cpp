@@ -78,7 +78,11 @@ void on_event(Socket& s, const rdma_cm_event& event) {
 // A socket of the request; null: it was rejected.
 std::shared_ptr<Socket> accept_request(const Socket& listener, const rdma_cm_event& event) {
   const std::shared_ptr<Socket> made = create();
-  if (made == nullptr) return (void)rdma_reject(event.id, nullptr, 0), nullptr;
+  if (made == nullptr) {
+    (void)rdma_reject(event.id, nullptr, 0);
+    (void)rdma_destroy_id(event.id);
+    return nullptr;
+  }
   made->id = event.id;
   made->options = listener.options;
   if (rdma_migrate_id(made->id, made->channel) != 0 || !prepare(*made) ||

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "lib/adapters/verbs/rdmacm/stream/socket.hpp"
+#include "lib/base/check.hpp"
 
 namespace weft::rdmacm::stream {
 
@@ -117,10 +118,22 @@ void grant(Socket& s) {
   s.peer_grant = (s.peer_grant + 1) % kGrants;
 }
 
+// What the peer may still write into the ring.
+uint32_t granted(const Socket& s) {
+  WEFT_CHECK(uint64_t{s.unread} + s.ungranted <= s.options.receive_buffer);
+  return s.options.receive_buffer - s.unread - s.ungranted;
+}
+
 void on_message(Socket& s, uint32_t message) {
   const uint32_t value = message & kDataMask;
   switch (static_cast<Message>(message >> 29)) {
     case Message::data:
+      if (value > granted(s)) {
+        s.phase = Phase::failed;
+        s.error = EPROTO;
+        s.may_send = s.may_receive = false;
+        return;
+      }
       s.message_lengths.push_back(value);
       s.unread += value;
       return;
@@ -277,6 +290,7 @@ size_t receive_some(Socket& s, std::byte* data, size_t length, bool peeks) {
   s.unread -= part;
   s.ungranted += part;
   for (uint32_t left = part; left != 0;) {
+    WEFT_CHECK(!s.message_lengths.empty());  // they are `unread` bytes together
     uint32_t& of_message = s.message_lengths.front();
     const uint32_t taken = std::min(left, of_message);
     left -= taken;
