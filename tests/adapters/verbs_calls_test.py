@@ -35,6 +35,12 @@ class VerbsCalls(unittest.TestCase):
     def test_refusals_have_the_errno_of_the_manual(self):
         self.calls("errors")
 
+    def test_what_the_manual_says_of_returns_and_of_lists(self):
+        self.calls("manual")
+
+    def test_each_transition_with_each_attribute(self):
+        self.calls("transitions", (drop_in.SHM,))
+
     def test_events_and_their_acknowledgement(self):
         self.calls("events")
 
@@ -68,7 +74,7 @@ class BesideTheSystems(unittest.TestCase):
                 drop_in.succeed(PROGRAM, "devices", device=device, WEFT_VERBS_REAL=self.REAL)
 
     def test_each_call_on_the_devices_of_the_system(self):
-        for case in ("opcodes", "errors", "events", "memory", "polling"):
+        for case in ("opcodes", "errors", "events", "manual", "memory", "polling"):
             with self.subTest(case=case):
                 drop_in.succeed(PROGRAM, case, WEFT_VERBS_REAL=self.REAL,
                                 WEFT_TEST_DEVICE_INDEX="1")
@@ -108,7 +114,7 @@ class Killed(unittest.TestCase):
 
 class Sanitized(unittest.TestCase):
     """Without weft-run: the program is linked with the library."""
-    CASES = ["opcodes", "errors", "events", "memory", "polling", "misuse", "signals"]
+    CASES = ["opcodes", "errors", "events", "manual", "memory", "polling", "misuse", "signals"]
 
     def test_cases(self):
         for device in (drop_in.UDP, drop_in.SHM):

@@ -23,37 +23,6 @@ bool is_logged() noexcept {
 
 }  // namespace
 
-int errno_of(Code code) noexcept {
-  switch (code) {
-    case Code::ok:
-      return 0;
-    case Code::not_found:
-      return ENODEV;
-    case Code::no_memory:
-    case Code::queue_full:
-      return ENOMEM;
-    case Code::not_supported:
-      return EOPNOTSUPP;
-    case Code::permission_denied:
-      return EPERM;
-    case Code::busy:
-      return EBUSY;
-    case Code::would_block:
-      return EAGAIN;
-    case Code::timed_out:
-      return ETIMEDOUT;
-    case Code::disconnected:
-      return ENOTCONN;
-    case Code::address_in_use:
-      return EADDRINUSE;
-    case Code::io_error:
-    case Code::peer_failed:
-      return EIO;
-    default:
-      return EINVAL;
-  }
-}
-
 int refuse(int error, const char* call, const char* format, ...) noexcept {
   if (is_logged()) {
     char reason[512];

@@ -5,12 +5,10 @@
 
 #include <string>
 
+#include "lib/adapters/verbs/errno_of.hpp"
 #include "weft/result.hpp"
 
 namespace weft::drop_in {
-
-// The errno of a code.
-int errno_of(Code code) noexcept;
 
 // Writes the line, sets errno to `error` and returns it. `format` as in printf.
 [[gnu::format(printf, 3, 4), gnu::cold]] int refuse(int error, const char* call, const char* format,

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lib/adapters/verbs/batch.hpp"
+#include "lib/base/check.hpp"
 #include "weft/cq.hpp"
 
 namespace weft::drop_in {
@@ -29,7 +30,10 @@ class KeptCompletions {
   void drop(uint32_t qp_num, const CompletionQueue& queue);
 
  private:
-  void set_any() noexcept { any_ = fetched_at_ < fetched_end_ || !others_.empty(); }
+  void set_any() noexcept {
+    WEFT_DCHECK(fetched_at_ <= fetched_end_ && fetched_end_ <= kBatch);
+    any_ = fetched_at_ < fetched_end_ || !others_.empty();
+  }
 
   std::atomic<bool> any_{false};
   std::mutex lock_;  // of all below

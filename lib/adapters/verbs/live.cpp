@@ -32,7 +32,7 @@ void adopt(Context& context, const void* object, Kind kind) {
   Known& objects = known();
   const std::lock_guard guard(objects.lock);
   objects.kinds[object] = kind;
-  ++context.references;
+  context.references.add(1);
 }
 
 void forget(const void* object) noexcept {

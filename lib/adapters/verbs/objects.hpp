@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "lib/adapters/verbs/kept.hpp"
+#include "lib/base/check.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::drop_in {
@@ -50,8 +51,22 @@ struct DeviceEntry {
   std::vector<Xrcd*> xrcds;                 // those of files
 };
 
-// Counts what must be destroyed before an object can be (EBUSY).
-using Users = std::atomic<int>;
+// Counts what must be destroyed before an object can be (EBUSY). Any thread.
+class Users {
+ public:
+  explicit Users(int count) : count_(count) {}
+  int count() const noexcept { return count_.load(); }
+  void add(int step) noexcept { WEFT_CHECK((count_ += step) >= 0); }
+  // Returns how many are left.
+  int remove() noexcept {
+    const int left = --count_;
+    WEFT_CHECK(left >= 0);
+    return left;
+  }
+
+ private:
+  std::atomic<int> count_;
+};
 
 // ibv_context: the last member of verbs_context, which is why there is context_of().
 struct Context {
@@ -93,6 +108,7 @@ struct Pd {
 struct Mr {
   ibv_mr mr;
   MemoryRegion region;
+  unsigned access = 0;          // of ibv_reg_mr and ibv_rereg_mr
   bool is_changeable = false;   // by ibv_rereg_mr
   bool is_null = false;         // of ibv_alloc_null_mr
   struct Dm* memory = nullptr;  // of ibv_reg_dm_mr
@@ -130,7 +146,7 @@ struct Cq {
   ibv_cq_ex cq;  // begins with the members of ibv_cq
   CompletionQueue queue;
   Context* context;
-  uint32_t events_reported = 0;        // completion events taken: under cq.mutex
+  uint32_t events_reported = 0;        // completion events taken: under Channel::lock
   uint32_t async_events_reported = 0;  // under DeviceEntry::lock
   Users users{0};                      // queue pairs, counted once for each role
   KeptCompletions kept;
@@ -165,6 +181,7 @@ struct Qp {
   ibv_qp_init_attr init{};  // with the capacities that were granted
   ibv_ah_attr ah{};         // of the last ibv_modify_qp with IBV_QP_AV
   Xrcd* xrcd = nullptr;
+  std::vector<Gid> groups;             // that it is attached to: under DeviceEntry::lock
   uint32_t async_events_reported = 0;  // under DeviceEntry::lock
   PendingPosts* pending = nullptr;     // of ibv_wr_*; null if ibv_qp_to_qp_ex() returns null
 };
@@ -200,6 +217,8 @@ const weft::QueuePair& weft_verbs_qp(ibv_qp* qp);
 const weft::AddressHandle& weft_verbs_ah(ibv_ah* ah);
 // Sets ibv_qp::state from the state of the queue pair, after the connection manager has moved it.
 void weft_verbs_refresh_state(ibv_qp* qp);
+// device/events.hpp: as wait_readable().
+bool weft_verbs_wait_readable(int fd);
 // With WEFT_VERBS_LOG=1, writes "weft: CALL: REASON" to stderr; sets errno to `error`; returns -1.
 int weft_verbs_refuse(int error, const char* call, const char* reason);
 }

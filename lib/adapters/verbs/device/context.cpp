@@ -64,6 +64,7 @@ void close_event_descriptors(Context& context) noexcept {
 
 // Under entry.lock.
 void close_device_if_unused(DeviceEntry& entry) noexcept {
+  WEFT_CHECK(entry.users >= 0);
   if (entry.users == 0) entry.open_device.reset();
 }
 
@@ -105,7 +106,7 @@ ibv_context* open(DeviceEntry& entry) {
 }  // namespace
 
 void release(Context& context) noexcept {
-  if (--context.references != 0) return;
+  if (context.references.remove() != 0) return;
   DeviceEntry& entry = *context.entry;
   close_event_descriptors(context);
   pthread_mutex_destroy(&context.verbs.context.mutex);
@@ -132,7 +133,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
 
 int ibv_close_device(ibv_context* verbs) {
   WEFT_FORWARD(verbs, ibv_close_device, verbs);
-  if (const int error = check_exists("ibv_close_device", verbs, Kind::context)) return error;
+  if (check_exists("ibv_close_device", verbs, Kind::context) != 0) return -1;
   Context& context = context_of(verbs);
   {
     const std::lock_guard guard(context.entry->lock);

@@ -188,6 +188,8 @@ bool wait_readable(int fd) {
 
 using namespace weft::drop_in;
 
+bool weft_verbs_wait_readable(int fd) { return wait_readable(fd); }
+
 int ibv_get_async_event(ibv_context* verbs, ibv_async_event* event) {
   WEFT_FORWARD(verbs, ibv_get_async_event, verbs, event);
   for (;;) {

@@ -78,7 +78,7 @@ int free_dm(ibv_dm* verbs) noexcept {
   constexpr const char* kCall = "ibv_free_dm";
   if (const int error = check_exists(kCall, verbs, Kind::dm)) return error;
   Dm& dm = of(verbs);
-  if (const int users = dm.users)
+  if (const int users = dm.users.count())
     return refuse(EBUSY, kCall, "%d regions of the memory exist", users);
   Context& context = context_of(verbs->context);
   std::free(dm.bytes);
@@ -103,7 +103,7 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* verbs, uint64_t offset, size_t length,
     if (!region) return refuse_null<ibv_mr>(kCall, region.error());
     Mr* mr = made_region(pd, *region, nullptr);
     mr->memory = &dm;
-    ++dm.users;
+    dm.users.add(1);
     return &mr->mr;
   });
 }

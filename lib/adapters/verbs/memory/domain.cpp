@@ -27,7 +27,8 @@ int dealloc_td(ibv_td* verbs) noexcept {
   constexpr const char* kCall = "ibv_dealloc_td";
   if (const int error = check_exists(kCall, verbs, Kind::td)) return error;
   Td& td = of(verbs);
-  if (const int users = td.users) return refuse(EBUSY, kCall, "%d parent domains use it", users);
+  if (const int users = td.users.count())
+    return refuse(EBUSY, kCall, "%d parent domains use it", users);
   Context& context = context_of(verbs->context);
   forget(verbs);
   delete &td;
@@ -50,8 +51,8 @@ ibv_pd* alloc_parent_domain(ibv_context* verbs, ibv_parent_domain_init_attr* att
                                          .original = &original,
                                          .td = td});
     adopt(context_of(verbs), pd.get(), Kind::pd);
-    ++original.users;
-    if (td != nullptr) ++td->users;
+    original.users.add(1);
+    if (td != nullptr) td->users.add(1);
     return &pd.release()->pd;
   });
 }
@@ -88,11 +89,11 @@ int ibv_dealloc_pd(ibv_pd* verbs) {
   constexpr const char* kCall = "ibv_dealloc_pd";
   if (const int error = check_exists(kCall, verbs, Kind::pd)) return error;
   Pd& pd = of(verbs);
-  if (const int users = pd.users)
+  if (const int users = pd.users.count())
     return refuse(EBUSY, kCall, "%d objects of the domain exist", users);
   Context& context = context_of(verbs->context);
-  if (pd.original != nullptr) --pd.original->users;
-  if (pd.td != nullptr) --pd.td->users;
+  if (pd.original != nullptr) pd.original->users.remove();
+  if (pd.td != nullptr) pd.td->users.remove();
   forget(verbs);
   delete &pd;
   release(context);

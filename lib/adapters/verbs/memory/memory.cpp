@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "lib/adapters/verbs/abi/newer.hpp"
@@ -41,25 +42,41 @@ Mr* made_region(ibv_pd* verbs, const MemoryRegion& region, void* address) {
     context.entry->mrs[mr->mr.lkey] = mr.get();
   }
   adoption.keep();
-  ++of(verbs).users;
+  of(verbs).users.add(1);
   return mr.release();
 }
+
+namespace {
+
+// Under DeviceEntry::lock. Null: no region has the key.
+const Mr* find_region(const DeviceEntry& device, uint32_t lkey) noexcept {
+  const auto found = device.mrs.find(lkey);
+  return found == device.mrs.end() ? nullptr : found->second;
+}
+
+// A parent domain is the domain that it was made of.
+bool is_of_domain(const Mr& mr, const ibv_pd& pd) noexcept {
+  const auto& domain = reinterpret_cast<const Pd&>(pd).domain;
+  return of(mr.mr.pd).domain.impl() == domain.impl();
+}
+
+bool is_within(const Mr& mr, const ibv_sge& entry) noexcept {
+  const uint64_t offset = entry.addr - mr.region.iova();
+  return offset <= mr.region.size() && entry.length <= mr.region.size() - offset;
+}
+
+}  // namespace
 
 bool copy_local(const ibv_pd& pd, const ibv_sge& entry, void* to) noexcept {
   const DeviceEntry& device = *context_of(pd.context).entry;
   const std::lock_guard guard(device.lock);
-  const auto found = device.mrs.find(entry.lkey);
-  if (found == device.mrs.end()) return false;
-  const Mr& mr = *found->second;
-  const auto& domain = reinterpret_cast<const Pd&>(pd).domain;
-  if (of(mr.mr.pd).domain.impl() != domain.impl()) return false;
-  const uint64_t offset = entry.addr - mr.region.iova();
-  const auto* bytes = static_cast<const std::byte*>(mr.region.address());
-  if (offset > mr.region.size() || mr.region.size() - offset < entry.length) return false;
-  if (mr.is_null)
+  const Mr* const mr = find_region(device, entry.lkey);
+  if (mr == nullptr || !is_of_domain(*mr, pd) || !is_within(*mr, entry)) return false;
+  const auto* bytes = static_cast<const std::byte*>(mr->region.address());
+  if (mr->is_null)
     std::memset(to, 0, entry.length);
   else
-    std::memcpy(to, bytes + offset, entry.length);
+    std::memcpy(to, bytes + (entry.addr - mr->region.iova()), entry.length);
   return true;
 }
 
@@ -85,6 +102,7 @@ ibv_mr* register_region(const char* call, ibv_pd* verbs, void* address, size_t l
                            : domain.register_memory_iova(address, length, iova, access_of(access));
     if (!region) return refuse_region(call, region.error());
     Mr* mr = made_region(verbs, *region, address);
+    mr->access = access;
     mr->is_changeable = true;
     return &mr->mr;
   });
@@ -119,7 +137,7 @@ int check_change(const Mr& mr, int flags, const ibv_pd* pd, const void* address,
 
 // A change of nothing is refused where windows are bound.
 bool has_bound_windows(const Mr& mr) {
-  if (of(mr.mr.pd).windows == 0) return false;
+  if (of(mr.mr.pd).windows.count() == 0) return false;
   const auto changed = MemoryRegion(mr.region).reregister({});
   return !changed && changed.error().code == Code::busy;
 }
@@ -155,10 +173,29 @@ int change_region(Mr& mr, int flags, ibv_pd* pd, void* address, size_t length, i
     mr.mr.length = length;
   }
   if (change.domain != nullptr) {
-    --of(mr.mr.pd).users;
-    ++of(pd).users;
+    of(mr.mr.pd).users.remove();
+    of(pd).users.add(1);
     mr.mr.pd = pd;
   }
+  if (change.access) mr.access = static_cast<unsigned>(access);
+  return 0;
+}
+
+// No page needs to be fetched for a device in software: an entry is right or wrong. Under
+// DeviceEntry::lock.
+int check_advice(const char* call, const DeviceEntry& device, const ibv_pd& pd, bool writes,
+                 const ibv_sge& entry) noexcept {
+  const Mr* const mr = find_region(device, entry.lkey);
+  if (mr == nullptr) return refuse(EFAULT, call, "no region has the lkey 0x%x", entry.lkey);
+  if (!is_of_domain(*mr, pd))
+    return refuse(EPERM, call, "the region of lkey 0x%x is of another domain", entry.lkey);
+  if ((mr->access & IBV_ACCESS_ON_DEMAND) == 0)
+    return refuse(EINVAL, call, "the region of lkey 0x%x is not ON_DEMAND", entry.lkey);
+  if (!is_within(*mr, entry))
+    return refuse(EFAULT, call, "%u bytes at 0x%llx are not within the region of lkey 0x%x",
+                  entry.length, static_cast<unsigned long long>(entry.addr), entry.lkey);
+  if (writes && (mr->access & IBV_ACCESS_LOCAL_WRITE) == 0)
+    return refuse(EPERM, call, "the region of lkey 0x%x lacks LOCAL_WRITE", entry.lkey);
   return 0;
 }
 
@@ -171,7 +208,13 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* 
     return refuse(EINVAL, kCall, "flags 0x%x have unknown bits", flags);
   if (count == 0 || sges == nullptr || pd == nullptr)
     return refuse(EINVAL, kCall, "the list of entries is empty");
-  return 0;  // no page needs to be fetched for the device
+  const DeviceEntry& device = *context_of(pd->context).entry;
+  const std::lock_guard guard(device.lock);
+  for (const ibv_sge& entry : std::span(sges, count))
+    if (const int error =
+            check_advice(kCall, device, *pd, advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, entry))
+      return error;
+  return 0;
 }
 
 }  // namespace
@@ -259,8 +302,8 @@ int ibv_dereg_mr(ibv_mr* verbs) {
     const std::lock_guard guard(context.entry->lock);
     erase_own(context.entry->mrs, verbs->lkey, &of(verbs));
   }
-  --of(verbs->pd).users;
-  if (of(verbs).memory != nullptr) --of(verbs).memory->users;
+  of(verbs->pd).users.remove();
+  if (of(verbs).memory != nullptr) of(verbs).memory->users.remove();
   forget(verbs);
   delete &of(verbs);
   release(context);

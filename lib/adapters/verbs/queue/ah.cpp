@@ -32,7 +32,7 @@ ibv_gid destination_of(const ibv_grh& header) noexcept {
 }  // namespace
 
 int check_ah(const char* call, const Context& context, const ibv_ah_attr& attr) noexcept {
-  if (attr.port_num > 1) return refuse(EINVAL, call, "port_num %u, and must be 1", attr.port_num);
+  if (attr.port_num != 1) return refuse(EINVAL, call, "port_num %u, and must be 1", attr.port_num);
   if (attr.is_global == 0) return refuse(EINVAL, call, "is_global is 0: RoCE needs a GRH");
   if (!has_gid(context, attr.grh.sgid_index))
     return refuse(EINVAL, call, "sgid_index %u is not in use", attr.grh.sgid_index);
@@ -75,7 +75,7 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
         new Ah{.ah = {.context = pd->context, .pd = pd, .handle = ++last_handle},
                .handle = of(pd).domain.address_handle(path_of(*attr))});
     adopt(context, ah.get(), Kind::ah);
-    ++of(pd).users;
+    of(pd).users.add(1);
     return &ah.release()->ah;
   });
 }
@@ -84,7 +84,7 @@ int ibv_destroy_ah(ibv_ah* ah) {
   WEFT_FORWARD(ah->context, ibv_destroy_ah, ah);
   if (const int error = check_exists("ibv_destroy_ah", ah, Kind::ah)) return error;
   Context& context = context_of(ah->context);
-  --of(ah->pd).users;
+  of(ah->pd).users.remove();
   forget(ah);
   delete &of(ah);
   release(context);
@@ -97,8 +97,9 @@ int ibv_init_ah_from_wc(ibv_context* verbs, uint8_t port, ibv_wc* wc, ibv_grh* h
   constexpr const char* kCall = "ibv_init_ah_from_wc";
   *attr = {};
   attr->port_num = port;
+  if (port != 1) return refuse(EINVAL, kCall, "port_num %u, and must be 1", port), -1;
   if ((wc->wc_flags & IBV_WC_GRH) == 0)
-    return refuse(EINVAL, kCall, "the completion has no network header (IBV_WC_GRH)");
+    return refuse(EINVAL, kCall, "the completion has no network header (IBV_WC_GRH)"), -1;
   const auto* bytes = reinterpret_cast<const std::byte*>(header);
   const weft::AddressVector sender = weft::sender_of(
       std::span<const std::byte, weft::kNetworkHeaderLength>(bytes, weft::kNetworkHeaderLength));

@@ -139,7 +139,8 @@ int ibv_destroy_cq(ibv_cq* verbs) {
   constexpr const char* kCall = "ibv_destroy_cq";
   if (const int error = check_exists(kCall, verbs, Kind::cq)) return error;
   Cq& cq = of(verbs);
-  if (const int users = cq.users) return refuse(EBUSY, kCall, "%d queues complete in it", users);
+  if (const int users = cq.users.count())
+    return refuse(EBUSY, kCall, "%d queues complete in it", users);
   Context& context = *cq.context;
   const uint32_t completions = remove_from_channel(cq);
   uint32_t async = 0;

@@ -43,13 +43,15 @@ int check(const ibv_qp_attr& attr, int mask) noexcept {
   return 0;
 }
 
-// Transitions to RTS and SQD, and changes there, take PATH_MIG_STATE.
+// Transitions to RTS, and changes in RTS and SQD, take PATH_MIG_STATE.
 int check_migration(const Qp& qp, const ibv_qp_attr& attr, int mask) noexcept {
   if ((mask & IBV_QP_PATH_MIG_STATE) == 0) return 0;
-  const auto to =
-      (mask & IBV_QP_STATE) != 0 ? attr.qp_state : static_cast<ibv_qp_state>(qp.pair.state());
-  if (qp.init.qp_type != IBV_QPT_UD && (to == IBV_QPS_RTS || to == IBV_QPS_SQD)) return 0;
-  return refuse(EINVAL, kCall, "PATH_MIG_STATE is for transitions to RTS and SQD, and not for UD");
+  const auto from = static_cast<ibv_qp_state>(qp.pair.state());
+  const auto to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
+  const bool is_within = to == IBV_QPS_RTS || (from == IBV_QPS_SQD && to == IBV_QPS_SQD);
+  if (qp.init.qp_type != IBV_QPT_UD && is_within) return 0;
+  return refuse(EINVAL, kCall,
+                "PATH_MIG_STATE is for transitions to RTS and changes in SQD, and not for UD");
 }
 
 // An XRC queue pair has one half of RC's attributes; the kernel ignores the other half, and weft

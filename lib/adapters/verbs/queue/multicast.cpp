@@ -8,8 +8,10 @@
 namespace weft::drop_in {
 namespace {
 
-template <class Step>
-int change_group(const char* call, ibv_qp* qp, const ibv_gid* gid, Step step) noexcept {
+// `step` changes the queue pair, and then `note` its list of groups. The list grows before, since
+// memory may run out.
+template <class Step, class Note>
+int change_group(const char* call, ibv_qp* qp, const ibv_gid* gid, Step step, Note note) noexcept {
   return without_exceptions(call, [&] {
     Gid group;
     std::memcpy(group.bytes.data(), gid->raw, sizeof gid->raw);
@@ -17,10 +19,16 @@ int change_group(const char* call, ibv_qp* qp, const ibv_gid* gid, Step step) no
       return refuse(EINVAL, call, "queue pair 0x%x is not a UD queue pair", qp->qp_num);
     if (!group.is_multicast())
       return refuse(EINVAL, call, "%s is not a multicast group", to_string(group).c_str());
-    const auto changed = step(of(qp).pair, group);
+    Qp& self = of(qp);
+    const std::lock_guard guard(self.context->entry->lock);
+    self.groups.reserve(self.groups.size() + 1);
+    const auto changed = step(self.pair, group);
     if (!changed && changed.error().code == Code::not_found)
       return refuse(EINVAL, call, "%s", changed.error().message.c_str());
-    return changed ? 0 : refuse(call, changed.error());
+    if (!changed) return refuse(call, changed.error());
+    std::erase(self.groups, group);
+    note(self.groups, group);
+    return 0;
   });
 }
 
@@ -31,14 +39,16 @@ using namespace weft::drop_in;
 
 int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
   WEFT_FORWARD(qp->context, ibv_attach_mcast, qp, gid, lid);
-  return change_group("ibv_attach_mcast", qp, gid, [](const auto& pair, const auto& group) {
-    return pair.attach_multicast(group);
-  });
+  return change_group(
+      "ibv_attach_mcast", qp, gid,
+      [](const auto& pair, const auto& group) { return pair.attach_multicast(group); },
+      [](auto& groups, const auto& group) { groups.push_back(group); });
 }
 
 int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
   WEFT_FORWARD(qp->context, ibv_detach_mcast, qp, gid, lid);
-  return change_group("ibv_detach_mcast", qp, gid, [](const auto& pair, const auto& group) {
-    return pair.detach_multicast(group);
-  });
+  return change_group(
+      "ibv_detach_mcast", qp, gid,
+      [](const auto& pair, const auto& group) { return pair.detach_multicast(group); },
+      [](auto&, const auto&) {});
 }

@@ -91,6 +91,8 @@ const char* convert(const ibv_qp& qp, const ibv_send_wr& wr, SendRequest& to,
                                      .opcode = Opcode::send,
                                      .flags = send_flags_of(wr.send_flags),
                                      .sges = sges_of(wr.sg_list, wr.num_sge)});
+  if ((wr.send_flags & ~kKnownSendFlags) != 0) [[unlikely]]
+    return kUnknownSendFlags;
   if (!set_operation(qp, wr, to, bind)) return "opcode, or what goes with it, is not known";
   if (wr.num_sge < 0) return "num_sge is negative";
   if (qp.qp_type == IBV_QPT_UD) {
@@ -140,7 +142,9 @@ int post_send(ibv_qp* verbs, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
       binds_window = binds_window || wr->opcode == IBV_WR_BIND_MW;
       ++count;
     }
+    WEFT_DCHECK(count <= kBatch && (count != 0 || wrong != nullptr));
     const PostStatus status = qp.pair.post_send({&requests[0].value, count});
+    WEFT_DCHECK(status.accepted <= count && (!status || status.accepted == count));
     if (binds_window) note_window_keys(first, status.accepted);
     if (!status)
       return refuse_list(kCall, after(first, status.accepted), bad, status.code, status.reason);

@@ -17,6 +17,11 @@ inline std::span<const Sge> sges_of(const ibv_sge* list, int count) noexcept {
   return {reinterpret_cast<const Sge*>(list), static_cast<size_t>(count)};
 }
 
+inline constexpr unsigned kKnownSendFlags =
+    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+inline constexpr const char* kUnknownSendFlags =
+    "flags other than FENCE, SIGNALED, SOLICITED and INLINE: no checksum is offloaded";
+
 // IBV_SEND_FENCE and IBV_SEND_SIGNALED lie the other way round; the others are the same.
 constexpr SendFlags send_flags_of(unsigned flags) noexcept {
   return static_cast<SendFlags>((flags & IBV_SEND_FENCE) << 1 | (flags & IBV_SEND_SIGNALED) >> 1 |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Extended posting: ibv_wr_start() to ibv_wr_complete() collect requests, which are posted by
-// ibv_wr_complete(). Other threads that call ibv_wr_start() meanwhile wait.
+// Extended posting: ibv_wr_start() to ibv_wr_complete() collect requests, of which
+// ibv_wr_complete() posts all or none. Other threads that call ibv_wr_start() meanwhile wait.
 #include "lib/adapters/verbs/queue/post_ex.hpp"
 
 #include <sched.h>
@@ -13,6 +13,7 @@
 #include "lib/adapters/verbs/queue/post.hpp"
 #include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
+#include "weft/post_all.hpp"
 
 namespace weft::drop_in {
 namespace {
@@ -20,9 +21,8 @@ namespace {
 constexpr size_t kChunk = 16;
 constexpr const char* kComplete = "ibv_wr_complete";
 
-// A part of the list, at a fixed place, since requests point into it.
+// What kChunk requests point to, at a fixed place.
 struct Chunk {
-  std::array<SendRequest, kChunk> requests;
   std::array<WindowBind, kChunk> binds;
   std::array<ibv_mw*, kChunk> windows;   // whose ibv_mw::rkey changes when the request is posted
   std::unique_ptr<Sge[]> sges;           // max_send_sge for each request
@@ -35,38 +35,43 @@ struct PendingPosts {
   std::atomic_flag started = ATOMIC_FLAG_INIT;
   uint32_t max_sge = 1;
   uint32_t max_inline = 0;
-  std::vector<std::unique_ptr<Chunk>> chunks;
-  size_t count = 0;  // of requests since wr_start
-  int error = 0;     // the first one since wr_start
+  std::vector<SendRequest> requests;           // since wr_start
+  std::vector<std::unique_ptr<Chunk>> chunks;  // at least as many as they need
+  int error = 0;                               // the first one since wr_start
   const char* reason = "";
 
-  Chunk& last() noexcept { return *chunks[(count - 1) / kChunk]; }
-  size_t last_index() const noexcept { return (count - 1) % kChunk; }
-  SendRequest& request() noexcept { return last().requests[last_index()]; }
+  size_t last_number() const noexcept { return requests.size() - 1; }
+  Chunk& last() noexcept { return *chunks[last_number() / kChunk]; }
+  size_t last_index() const noexcept { return last_number() % kChunk; }
+  // Whether there is a request for a setter; else the first error stays or becomes that.
+  bool has_request() noexcept {
+    if (requests.empty()) fail(EINVAL, "a setter came before the function that begins a request");
+    return error == 0;
+  }
   void fail(int with, const char* why) noexcept {
     if (error != 0) return;
     error = with;
     reason = why;
   }
-  // The request that the next one is written to; null when memory ran out.
-  SendRequest* add() noexcept;
+  // A request more; null after an error.
+  SendRequest* add(uint64_t id, Opcode opcode, SendFlags flags) noexcept;
 };
 
-SendRequest* PendingPosts::add() noexcept {
+SendRequest* PendingPosts::add(uint64_t id, Opcode opcode, SendFlags flags) noexcept {
   if (error != 0) return nullptr;
-  if (count == chunks.size() * kChunk) {
-    try {
+  try {
+    if (requests.size() == chunks.size() * kChunk) {
       auto chunk = std::make_unique<Chunk>();
       chunk->sges = std::make_unique<Sge[]>(kChunk * max_sge);
       chunk->inlined = std::make_unique<std::byte[]>(kChunk * max_inline);
       chunks.push_back(std::move(chunk));
-    } catch (const std::bad_alloc&) {
-      fail(ENOMEM, "out of memory");
-      return nullptr;
     }
+    requests.push_back({.id = id, .opcode = opcode, .flags = flags});
+    return &requests.back();
+  } catch (const std::bad_alloc&) {
+    fail(ENOMEM, "out of memory");
+    return nullptr;
   }
-  ++count;
-  return &request();
 }
 
 namespace {
@@ -75,10 +80,10 @@ PendingPosts& pending_of(ibv_qp_ex* qp) noexcept { return *of(qp).pending; }
 
 // Begins a request. The functions below return null after an error, which wr_complete returns.
 SendRequest* begin(ibv_qp_ex* qp, Opcode opcode) noexcept {
-  SendRequest* request = pending_of(qp).add();
-  if (request == nullptr) return nullptr;
-  *request = SendRequest{.id = qp->wr_id, .opcode = opcode, .flags = send_flags_of(qp->wr_flags)};
-  return request;
+  PendingPosts& pending = pending_of(qp);
+  if ((qp->wr_flags & ~kKnownSendFlags) != 0) [[unlikely]]
+    pending.fail(EINVAL, kUnknownSendFlags);
+  return pending.add(qp->wr_id, opcode, send_flags_of(qp->wr_flags));
 }
 
 SendRequest* begin_remote(ibv_qp_ex* qp, Opcode opcode, uint32_t rkey, uint64_t address) noexcept {
@@ -165,9 +170,9 @@ void wr_flush(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, size_t length, uin
 
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t qpn, uint32_t qkey) noexcept {
   PendingPosts& pending = pending_of(qp);
-  if (pending.error != 0) return;
+  if (!pending.has_request()) return;
   if (ah == nullptr) return pending.fail(EINVAL, "ah is null");
-  SendRequest& request = pending.request();
+  SendRequest& request = pending.requests.back();
   request.to = &of(ah).handle;
   request.remote_qpn = QpNum{qpn};
   request.remote_qkey = qkey;
@@ -175,18 +180,18 @@ void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t qpn, uint32_t qkey) noex
 
 void wr_set_xrc_srqn(ibv_qp_ex* qp, uint32_t number) noexcept {
   PendingPosts& pending = pending_of(qp);
-  if (pending.error == 0) pending.request().remote_srq = number;
+  if (pending.has_request()) pending.requests.back().remote_srq = number;
 }
 
 // Room for the entries of the request; null after an error.
 Sge* sges_for(PendingPosts& pending, size_t count) noexcept {
-  if (pending.error != 0) return nullptr;
+  if (!pending.has_request()) return nullptr;
   if (count > pending.max_sge) {
     pending.fail(EINVAL, "more entries than max_send_sge");
     return nullptr;
   }
   Sge* list = &pending.last().sges[pending.last_index() * pending.max_sge];
-  pending.request().sges = {list, count};
+  pending.requests.back().sges = {list, count};
   return list;
 }
 
@@ -214,7 +219,8 @@ void set_inline(PendingPosts& pending, size_t count, const ibv_data_buf* buffers
     filled += buffers[i].length;
   }
   *list = {.address = begin, .length = static_cast<uint32_t>(filled)};
-  pending.request().flags = pending.request().flags | SendFlags::inline_data;
+  SendFlags& flags = pending.requests.back().flags;
+  flags = flags | SendFlags::inline_data;
 }
 
 void wr_set_inline_data(ibv_qp_ex* qp, void* address, size_t length) noexcept {
@@ -229,33 +235,36 @@ void wr_set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* bu
 void wr_start(ibv_qp_ex* qp) noexcept {
   PendingPosts& pending = pending_of(qp);
   while (pending.started.test_and_set(std::memory_order_acquire)) ::sched_yield();
-  pending.count = 0;
+  pending.requests.clear();
   pending.error = 0;
 }
 
 void wr_abort(ibv_qp_ex* qp) noexcept { pending_of(qp).started.clear(std::memory_order_release); }
 
 // Windows of type 2 show the key of the binding that was posted last.
-void note_window_keys(Chunk& chunk, size_t count) noexcept {
+void note_window_keys(const PendingPosts& pending, size_t count) noexcept {
   for (size_t i = 0; i < count; ++i)
-    if (chunk.requests[i].opcode == Opcode::bind_window)
-      chunk.windows[i]->rkey = chunk.requests[i].rkey.value;
+    if (pending.requests[i].opcode == Opcode::bind_window)
+      pending.chunks[i / kChunk]->windows[i % kChunk]->rkey = pending.requests[i].rkey.value;
 }
 
-int post_all(const Qp& qp, PendingPosts& pending) noexcept {
+// One request is posted or not; of several, the provider `ibverbs` posts those before a wrong one.
+PostStatus post(const QueuePair& pair, std::span<const SendRequest> requests) noexcept {
+  if (requests.size() == 1) return pair.post_send(requests);
+  const PostStatus status = post_send_all(pair, requests);
+  return status.code == Code::not_supported ? pair.post_send(requests) : status;
+}
+
+int post_all(const Qp& qp, const PendingPosts& pending) noexcept {
   if (pending.error != 0) return refuse(pending.error, kComplete, "%s", pending.reason);
-  for (size_t done = 0; done < pending.count; done += kChunk) {
-    Chunk& chunk = *pending.chunks[done / kChunk];
-    const size_t count = std::min(kChunk, pending.count - done);
-    const PostStatus status = qp.pair.post_send({chunk.requests.data(), count});
-    note_window_keys(chunk, status.accepted);
-    if (!status) {
-      const Code code = status.code == Code::bad_state ? Code::invalid_argument : status.code;
-      return refuse(errno_of(code), kComplete, "request %zu: %s", done + status.accepted,
-                    status.reason);
-    }
-  }
-  return 0;
+  if (pending.requests.empty()) return 0;
+  WEFT_DCHECK(pending.requests.size() <= pending.chunks.size() * kChunk);
+  const PostStatus status = post(qp.pair, pending.requests);
+  note_window_keys(pending, status.accepted);
+  if (status) return 0;
+  const Code code = status.code == Code::bad_state ? Code::invalid_argument : status.code;
+  return refuse(errno_of(code), kComplete, "%zu requests: %s", pending.requests.size(),
+                status.reason);
 }
 
 int wr_complete(ibv_qp_ex* qp) noexcept {

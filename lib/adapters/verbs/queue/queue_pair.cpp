@@ -10,6 +10,7 @@
 #include "lib/adapters/verbs/live.hpp"
 #include "lib/adapters/verbs/queue/poll.hpp"
 #include "lib/adapters/verbs/queue/post_ex.hpp"
+#include "lib/adapters/verbs/queue/qp_type.hpp"
 #include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
@@ -23,23 +24,6 @@ constexpr uint32_t kKnownMask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
 
 bool has_mask(const ibv_qp_init_attr_ex& attr, uint32_t bit) noexcept {
   return (attr.comp_mask & bit) != 0;
-}
-
-std::optional<QpType> type_of(ibv_qp_type type) noexcept {
-  switch (type) {
-    case IBV_QPT_RC:
-      return QpType::rc;
-    case IBV_QPT_UC:
-      return QpType::uc;
-    case IBV_QPT_UD:
-      return QpType::ud;
-    case IBV_QPT_XRC_SEND:
-      return QpType::xrc_initiator;
-    case IBV_QPT_XRC_RECV:
-      return QpType::xrc_target;
-    default:
-      return std::nullopt;
-  }
 }
 
 int check_queues(const ibv_qp_init_attr_ex& attr) noexcept {
@@ -91,11 +75,11 @@ QueuePairOptions options_of(const ibv_qp_init_attr_ex& attr) {
 
 // Adds `step` to the users of all that the queue pair refers to.
 void count_users(Qp& qp, int step) noexcept {
-  if (qp.qp.qp_base.pd != nullptr) of(qp.qp.qp_base.pd).users += step;
-  if (qp.init.send_cq != nullptr) of(qp.init.send_cq).users += step;
-  if (qp.init.recv_cq != nullptr) of(qp.init.recv_cq).users += step;
-  if (qp.init.srq != nullptr) of(qp.init.srq).users += step;
-  if (qp.xrcd != nullptr) qp.xrcd->users += step;
+  if (qp.qp.qp_base.pd != nullptr) of(qp.qp.qp_base.pd).users.add(step);
+  if (qp.init.send_cq != nullptr) of(qp.init.send_cq).users.add(step);
+  if (qp.init.recv_cq != nullptr) of(qp.init.recv_cq).users.add(step);
+  if (qp.init.srq != nullptr) of(qp.init.srq).users.add(step);
+  if (qp.xrcd != nullptr) qp.xrcd->users.add(step);
 }
 
 ibv_qp_cap capacities_of(const QueuePair& pair) noexcept {
@@ -207,6 +191,9 @@ int ibv_destroy_qp(ibv_qp* verbs) {
   uint32_t reported = 0;
   {
     const std::lock_guard guard(context.entry->lock);
+    // A parent's queue pair can be destroyed as it is.
+    if (!qp.groups.empty() && context.fork == context.entry->fork)
+      return refuse(EBUSY, kDestroy, "it is attached to %zu multicast groups", qp.groups.size());
     erase_own(context.entry->qps, verbs->qp_num, &qp);
     drop_events_of(context, verbs);
     reported = qp.async_events_reported;

@@ -30,9 +30,9 @@ int check(const ibv_srq_init_attr_ex& attr, ibv_srq_type type) noexcept {
 }
 
 void count_users(Srq& srq, int step) noexcept {
-  of(srq.srq.pd).users += step;
-  if (srq.xrcd != nullptr) srq.xrcd->users += step;
-  if (srq.cq != nullptr) srq.cq->users += step;
+  of(srq.srq.pd).users.add(step);
+  if (srq.xrcd != nullptr) srq.xrcd->users.add(step);
+  if (srq.cq != nullptr) srq.cq->users.add(step);
 }
 
 ibv_srq_attr attributes_of(const SharedReceiveQueueAttributes& from) noexcept {
@@ -81,6 +81,28 @@ ibv_srq* create_srq_ex(ibv_context* verbs, ibv_srq_init_attr_ex* attr) noexcept 
   return without_exceptions(kCreate, [&] { return create(verbs, *attr); });
 }
 
+// Both attributes, or none.
+Result<void> change(const SharedReceiveQueue& queue, const ibv_srq_attr& to, int mask) {
+  if ((mask & IBV_SRQ_MAX_WR) == 0)
+    return (mask & IBV_SRQ_LIMIT) == 0 ? Result<void>() : queue.arm_limit(to.srq_limit);
+  if ((mask & IBV_SRQ_LIMIT) == 0) return queue.resize(to.max_wr);
+  if (to.srq_limit > to.max_wr)
+    return Error{Code::invalid_argument, "srq_limit " + std::to_string(to.srq_limit) +
+                                             " is more than max_wr " + std::to_string(to.max_wr)};
+  const auto before = queue.query();
+  if (!before) return before.error();
+  // A larger queue has room for the limit only then, a smaller one none for the limit of before.
+  if (to.max_wr >= before->max_recv_wr) {
+    const auto resized = queue.resize(to.max_wr);
+    return resized ? queue.arm_limit(to.srq_limit) : resized;
+  }
+  const auto armed = queue.arm_limit(std::min(before->limit, to.srq_limit));
+  if (!armed) return armed;
+  const auto resized = queue.resize(to.max_wr);
+  const auto again = queue.arm_limit(resized ? to.srq_limit : before->limit);
+  return resized ? again : resized;
+}
+
 int number_of(ibv_srq* srq, uint32_t* number) noexcept {
   *number = of(srq).queue.number();
   return 0;
@@ -115,16 +137,12 @@ int ibv_modify_srq(ibv_srq* verbs, ibv_srq_attr* attr, int mask) {
     return refuse(EINVAL, kCall, "srq_attr_mask 0x%x has unknown bits",
                   static_cast<unsigned>(mask));
   return without_exceptions(kCall, [&] {
-    const auto& queue = of(verbs).queue;
-    if ((mask & IBV_SRQ_MAX_WR) != 0) {
-      const auto resized = queue.resize(attr->max_wr);
-      if (!resized && resized.error().code == weft::Code::busy)
-        return refuse(EINVAL, kCall, "%s", resized.error().message.c_str());
-      if (!resized) return refuse(kCall, resized.error());
-    }
-    if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
-    const auto armed = queue.arm_limit(attr->srq_limit);
-    return armed ? 0 : refuse(kCall, armed.error());
+    const auto changed = change(of(verbs).queue, *attr, mask);
+    if (changed) return 0;
+    // The kernel says EINVAL where more receives are in the queue than would fit.
+    if (changed.error().code == weft::Code::busy)
+      return refuse(EINVAL, kCall, "%s", changed.error().message.c_str());
+    return refuse(kCall, changed.error());
   });
 }
 
@@ -144,7 +162,8 @@ int ibv_destroy_srq(ibv_srq* verbs) {
   constexpr const char* kCall = "ibv_destroy_srq";
   if (const int error = check_exists(kCall, verbs, Kind::srq)) return error;
   Srq& srq = of(verbs);
-  if (const int users = srq.users) return refuse(EBUSY, kCall, "%d queue pairs use it", users);
+  if (const int users = srq.users.count())
+    return refuse(EBUSY, kCall, "%d queue pairs use it", users);
   Context& context = *srq.context;
   uint32_t reported = 0;
   {

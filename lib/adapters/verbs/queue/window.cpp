@@ -26,8 +26,8 @@ ibv_mw* alloc_mw(ibv_pd* verbs, ibv_mw_type type) noexcept {
                                                 .type = type},
                                          .window = *window});
     adopt(context_of(verbs->context), mw.get(), Kind::mw);
-    ++of(verbs).users;
-    ++of(verbs).windows;
+    of(verbs).users.add(1);
+    of(verbs).windows.add(1);
     return &mw.release()->mw;
   });
 }
@@ -35,8 +35,8 @@ ibv_mw* alloc_mw(ibv_pd* verbs, ibv_mw_type type) noexcept {
 int dealloc_mw(ibv_mw* verbs) noexcept {
   if (const int error = check_exists("ibv_dealloc_mw", verbs, Kind::mw)) return error;
   Context& context = context_of(verbs->context);
-  --of(verbs->pd).users;
-  --of(verbs->pd).windows;
+  of(verbs->pd).users.remove();
+  of(verbs->pd).windows.remove();
   forget(verbs);
   delete &of(verbs);
   release(context);
@@ -49,6 +49,8 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) noexcept {
   if ((bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0)
     return refuse(EINVAL, kCall, "ZERO_BASED is for windows of type 2");
   if (qp->pd != mw->pd) return refuse(EPERM, kCall, "window and queue pair differ in domain");
+  if ((bind->send_flags & ~kKnownSendFlags) != 0)
+    return refuse(EINVAL, kCall, "%s", kUnknownSendFlags);
   const WindowBind binding = window_bind_of(mw, bind->bind_info);
   const SendRequest request{.id = bind->wr_id,
                             .opcode = Opcode::bind_window,

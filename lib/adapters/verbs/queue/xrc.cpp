@@ -64,7 +64,7 @@ int close_xrcd(ibv_xrcd* verbs) noexcept {
   constexpr const char* kCall = "ibv_close_xrcd";
   if (const int error = check_exists(kCall, verbs, Kind::xrcd)) return error;
   Xrcd& xrcd = of(verbs);
-  if (const int users = xrcd.users)
+  if (const int users = xrcd.users.count())
     return refuse(EBUSY, kCall, "%d objects of the domain exist", users);
   Context& context = context_of(verbs->context);
   forget(verbs);

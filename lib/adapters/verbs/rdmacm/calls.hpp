@@ -9,38 +9,13 @@
 #include <new>
 #include <string>
 
+#include "lib/adapters/verbs/errno_of.hpp"
 #include "lib/adapters/verbs/objects.hpp"
 #include "weft/result.hpp"
 
 namespace weft::rdmacm {
 
-inline int errno_of(Code code) noexcept {
-  switch (code) {
-    case Code::ok:
-      return 0;
-    case Code::not_found:
-      return ENODEV;
-    case Code::no_memory:
-    case Code::queue_full:
-      return ENOMEM;
-    case Code::not_supported:
-      return EOPNOTSUPP;
-    case Code::permission_denied:
-      return EPERM;
-    case Code::busy:
-      return EBUSY;
-    case Code::timed_out:
-      return ETIMEDOUT;
-    case Code::disconnected:
-      return ENOTCONN;
-    case Code::address_in_use:
-      return EADDRINUSE;
-    case Code::io_error:
-      return EIO;
-    default:
-      return EINVAL;
-  }
-}
+using drop_in::errno_of;
 
 // Sets errno and returns -1.
 inline int refuse(int error, const char* call, const char* reason) noexcept {

@@ -66,8 +66,15 @@ int join(Id& id, const sockaddr* address, bool receives, void* context) {
 
 }  // namespace
 
+void detach_groups(Id& id) {
+  for (Membership& membership : id.groups) {
+    (void)detach(id, membership);
+    membership.attached = false;
+  }
+}
+
 void leave_groups(Id& id) {
-  for (const Membership& membership : id.groups) (void)detach(id, membership);
+  detach_groups(id);
   id.groups.clear();
 }
 

@@ -6,6 +6,8 @@
 
 namespace weft::rdmacm {
 
+// Detaches the queue pair, which may then be destroyed; the id stays a member.
+void detach_groups(Id& id);
 void leave_groups(Id& id);
 
 }  // namespace weft::rdmacm

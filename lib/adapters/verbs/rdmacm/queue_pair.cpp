@@ -12,6 +12,7 @@
 
 #include "lib/adapters/verbs/rdmacm/calls.hpp"
 #include "lib/adapters/verbs/rdmacm/id.hpp"
+#include "lib/adapters/verbs/rdmacm/multicast.hpp"
 
 namespace weft::rdmacm {
 
@@ -232,6 +233,7 @@ int rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* qp_init_attr) {
 
 void rdma_destroy_qp(rdma_cm_id* id) {
   const NotCancelled whole;
+  detach_groups(of(id));  // or ibv_destroy_qp fails
   if (id->qp != nullptr) (void)ibv_destroy_qp(id->qp);
   id->qp = nullptr;
   destroy_cqs(*id);
