@@ -7,6 +7,8 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rsocket.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,11 +213,94 @@ static void refusals(struct rdma_event_channel *channel) {
   ack(channel, RDMA_CM_EVENT_ADDR_ERROR);
   CHECK(rdma_destroy_id(id) == 0);
   id = routed_to(channel, 7399);  // where there is no listener
-  struct rdma_conn_param param = {.qp_num = 77};
+  struct rdma_conn_param param = {.qp_num = 77, .responder_resources = 200};
+  CHECK(rdma_connect(id, NULL) == -1 && errno == EINVAL);  // which queue pair?
+  CHECK(rdma_connect(id, &param) == -1 && errno == EINVAL);  // max_qp_rd_atom is less
+  param.responder_resources = 0;
+  param.initiator_depth = 200;
+  CHECK(rdma_connect(id, &param) == -1 && errno == EINVAL);
+  param.initiator_depth = RDMA_MAX_INIT_DEPTH;
   CHECK(rdma_connect(id, &param) == 0);
   struct rdma_cm_event *event = expect(channel, RDMA_CM_EVENT_REJECTED);
   CHECK(event->status == 8 && rdma_ack_cm_event(event) == 0);
   CHECK(rdma_destroy_id(id) == 0 && rdma_destroy_id(listener) == 0);
+}
+
+static void on_signal(int signal) { (void)signal; }
+
+struct waiting {
+  struct rdma_event_channel *channel;
+  volatile int returned, error;
+};
+
+static void *wait_for_event(void *arg) {
+  struct waiting *w = arg;
+  struct rdma_cm_event *event;
+  errno = 0;
+  const int result = rdma_get_cm_event(w->channel, &event);
+  w->error = result == -1 ? errno : -1;
+  w->returned = 1;
+  return NULL;
+}
+
+// A handler without SA_RESTART ends the wait, as it ends the read(2) of a kernel's descriptor.
+static void interrupted_wait(struct rdma_event_channel *channel) {
+  struct waiting w = {.channel = channel};
+  struct sigaction action = {.sa_handler = on_signal};
+  pthread_t thread;
+  CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+  CHECK(pthread_create(&thread, NULL, wait_for_event, &w) == 0);
+  for (int i = 0; i < 4000 && !w.returned; ++i) {
+    usleep(5000);
+    pthread_kill(thread, SIGUSR1);
+  }
+  CHECK(w.returned);
+  pthread_join(thread, NULL);
+  CHECK(w.error == EINTR);
+}
+
+// rdma_destroy_qp() returns nothing: it detaches what rdma_join_multicast() has attached.
+static void queue_pair_of_a_group(struct rdma_event_channel *channel) {
+  struct rdma_cm_id *id;
+  struct sockaddr_in local = at("127.0.0.21", 0), group = at("239.1.2.3", 0);
+  CHECK(rdma_create_id(channel, &id, NULL, RDMA_PS_UDP) == 0);
+  CHECK(rdma_bind_addr(id, (struct sockaddr *)&local) == 0);
+  struct ibv_pd *pd = ibv_alloc_pd(id->verbs);
+  struct ibv_cq *cq = ibv_create_cq(id->verbs, 4, NULL, NULL, 0);
+  struct ibv_qp_init_attr attr = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD,
+                                  .cap = {1, 1, 1, 1, 0}};
+  CHECK(rdma_create_qp(id, pd, &attr) == 0);
+  CHECK(rdma_join_multicast(id, (struct sockaddr *)&group, NULL) == 0);
+  ack(channel, RDMA_CM_EVENT_MULTICAST_JOIN);
+  CHECK(ibv_destroy_qp(id->qp) == EBUSY);
+  rdma_destroy_qp(id);
+  CHECK(ibv_destroy_cq(cq) == 0 && ibv_dealloc_pd(pd) == 0);
+  CHECK(rdma_leave_multicast(id, (struct sockaddr *)&group) == 0);
+  CHECK(rdma_destroy_id(id) == 0);
+}
+
+// A peer that says it wrote more than it was granted is told apart from data.
+static void peer_that_says_too_much(struct rdma_event_channel *channel) {
+  const unsigned char hello[40] = {1, 0, 0, 8, [23] = 2};  // version, credits, length of its list
+  struct sockaddr_in local = at("127.0.0.21", kPort);
+  const int listener = rsocket(AF_INET, SOCK_STREAM, 0);
+  CHECK(listener >= 0 && rbind(listener, (struct sockaddr *)&local, sizeof local) == 0);
+  CHECK(rlisten(listener, 1) == 0);
+  struct rdma_cm_id *id = routed_to(channel, kPort);
+  struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = {4, 4, 1, 1, 0}};
+  struct rdma_conn_param param = {.private_data = hello, .private_data_len = sizeof hello};
+  CHECK(rdma_create_qp(id, NULL, &attr) == 0 && rdma_connect(id, &param) == 0);
+  const int accepted = raccept(listener, NULL, NULL);
+  CHECK(accepted >= 0);
+  ack(channel, RDMA_CM_EVENT_ESTABLISHED);
+  struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .send_flags = IBV_SEND_SIGNALED,
+                           .imm_data = htonl(1u << 28)}, *bad;
+  CHECK(ibv_post_send(id->qp, &wr, &bad) == 0);
+  static char bytes[1 << 20];
+  CHECK(rrecv(accepted, bytes, sizeof bytes, 0) == -1 && errno == EPROTO);
+  CHECK(rclose(accepted) == 0 && rclose(listener) == 0);
+  rdma_destroy_qp(id);
+  CHECK(rdma_destroy_id(id) == 0);
 }
 
 int main(void) {
@@ -225,6 +310,9 @@ int main(void) {
   channels(channel);
   refusals(channel);
   own_queue_pairs(channel);  // the port is free again
+  interrupted_wait(channel);
+  queue_pair_of_a_group(channel);
+  peer_that_says_too_much(channel);
   rdma_destroy_event_channel(channel);
   printf("all done\n");
   return 0;

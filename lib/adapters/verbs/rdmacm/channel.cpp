@@ -2,8 +2,6 @@
 // Event channels: see channel.hpp.
 #include "lib/adapters/verbs/rdmacm/channel.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -24,11 +22,6 @@ bool watch(const Channel& channel, int fd) noexcept {
   return epoll_ctl(channel.channel.fd, EPOLL_CTL_ADD, fd, &wanted) == 0;
 }
 
-bool is_nonblocking(const Channel& channel) noexcept {
-  const int flags = fcntl(channel.channel.fd, F_GETFL);
-  return flags >= 0 && (flags & O_NONBLOCK) != 0;
-}
-
 // The oldest event; null: there is none.
 std::unique_ptr<Event> take(Channel& channel) {
   const NotCancelled whole;
@@ -41,11 +34,6 @@ std::unique_ptr<Event> take(Channel& channel) {
   const std::lock_guard hold(event->counted_at->lock);
   ++event->counted_at->events_reported;
   return event;
-}
-
-void wait_until_readable(const Channel& channel) {
-  pollfd p{channel.channel.fd, POLLIN, 0};
-  (void)poll(&p, 1, -1);  // a cancellation point; interrupted: the caller looks again
 }
 
 }  // namespace
@@ -179,11 +167,7 @@ int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) try {
       *event = &taken.release()->event;
       return 0;
     }
-    if (is_nonblocking(of(channel))) {
-      errno = EAGAIN;
-      return -1;
-    }
-    wait_until_readable(of(channel));
+    if (!weft_verbs_wait_readable(channel->fd)) return -1;
   }
 } catch (const std::bad_alloc&) {
   return refuse(ENOMEM, "rdma_get_cm_event", "out of memory");

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/adapters/verbs/queue/qp_type.hpp"
 #include "lib/adapters/verbs/rdmacm/calls.hpp"
 #include "lib/adapters/verbs/rdmacm/channel.hpp"
 #include "lib/adapters/verbs/rdmacm/id.hpp"
@@ -20,24 +21,9 @@ std::vector<std::byte> bytes_of(const void* data, size_t length) {
   return data != nullptr ? std::vector<std::byte>(first, first + length) : std::vector<std::byte>();
 }
 
-QpType type_of(ibv_qp_type type) {
-  switch (type) {
-    case IBV_QPT_UC:
-      return QpType::uc;
-    case IBV_QPT_UD:
-      return QpType::ud;
-    case IBV_QPT_XRC_SEND:
-      return QpType::xrc_initiator;
-    case IBV_QPT_XRC_RECV:
-      return QpType::xrc_target;
-    default:
-      return QpType::rc;
-  }
-}
-
 // The queue pair of the id, or, if it has none, the one that the program names.
 CmQueuePair queue_pair_of(const Id& id, const rdma_conn_param* param) {
-  CmQueuePair own{.type = type_of(id.id.qp_type)};
+  CmQueuePair own{.type = drop_in::type_of(id.id.qp_type).value_or(QpType::rc)};
   if (id.id.qp != nullptr) {
     own.number.value = id.id.qp->qp_num;
     own.shared_receives = id.id.qp->srq != nullptr;
@@ -70,6 +56,25 @@ void set_depths(Id& id, const rdma_conn_param* param) {
   id.initiator_depth = param->initiator_depth;
 }
 
+// The manual: as many READs and atomics as the device can have, RDMA_MAX_RESP_RES and
+// RDMA_MAX_INIT_DEPTH being all; without a queue pair of the id, its number is in the parameters.
+int check(const char* call, const Id& id, const rdma_conn_param* param) {
+  if (is_of_datagrams(id)) return 0;
+  if (param == nullptr)
+    return id.id.qp != nullptr
+               ? 0
+               : refuse(EINVAL, call, "the id has no queue pair, and conn_param is null");
+  const uint32_t most = id.context->device.attributes().max_rd_atomic;
+  const auto fits = [&](uint8_t depth) { return depth == RDMA_MAX_RESP_RES || depth <= most; };
+  static_assert(RDMA_MAX_RESP_RES == RDMA_MAX_INIT_DEPTH);
+  if (fits(param->responder_resources) && fits(param->initiator_depth)) return 0;
+  return refuse(EINVAL, call,
+                ("responder_resources " + std::to_string(param->responder_resources) +
+                 ", initiator_depth " + std::to_string(param->initiator_depth) +
+                 ": the device has at most " + std::to_string(most) + " (max_qp_rd_atom)")
+                    .c_str());
+}
+
 int accept_connection(Id& id, const rdma_conn_param* param) {
   constexpr const char* kCall = "rdma_accept";
   set_depths(id, param);
@@ -96,6 +101,7 @@ int rdma_connect(rdma_cm_id* id, rdma_conn_param* conn_param) {
     Id& self = of(id);
     if (self.devices.empty() || self.context == nullptr)
       return refuse(EINVAL, "rdma_connect", "the id has no route: rdma_resolve_route comes before");
+    if (check("rdma_connect", self, conn_param) != 0) return -1;
     set_depths(self, conn_param);
     const weft::CmParameters p = parameters_of(self, conn_param);
     const weft::Result<void> begun = is_of_datagrams(self)
@@ -118,6 +124,7 @@ int rdma_accept(rdma_cm_id* id, rdma_conn_param* conn_param) {
     Id& self = of(id);
     if (self.devices.empty() || self.context == nullptr)
       return refuse(EINVAL, "rdma_accept", "the id is of no connection request");
+    if (check("rdma_accept", self, conn_param) != 0) return -1;
     if (!is_of_datagrams(self)) return accept_connection(self, conn_param);
     return outcome("rdma_accept", cm_of(self).accept(queue_pair_of(self, conn_param),
                                                      parameters_of(self, conn_param)));

@@ -97,9 +97,11 @@ int resolve(Id& id, const sockaddr* destination) {
     post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
     return complete(id);
   }
-  if (const Result<void> made = create_on_device(id); !made) return refuse(kCall, made.error());
-  const Result<void> begun = cm_of(id).resolve_address(text_of(id.destination, port));
-  return begun ? complete(id) : refuse(kCall, begun.error());
+  Result<void> begun = create_on_device(id);
+  if (begun) begun = cm_of(id).resolve_address(text_of(id.destination, port));
+  if (begun) return complete(id);
+  id.id.route.addr.dst_storage.ss_family = AF_UNSPEC;  // the program may try another one
+  return refuse(kCall, begun.error());
 }
 
 void describe_path(Id& id) {
