@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "lib/base/check.hpp"
 #include "lib/base/clock.hpp"
 #include "weft/units.hpp"
 
@@ -27,6 +28,7 @@ class PostBatching {
 
   // After each call that posted `requests`. False: transmit now.
   bool holds(uint32_t requests) noexcept {
+    WEFT_DCHECK(held_ < kBatch && (holds_ || held_ == 0));
     if (posts_++ < kEagerPosts || !holds_) return false;
     if (held_ == 0 && !always_hold_) since_ = clock_.now();
     held_ += requests;
@@ -57,6 +59,7 @@ class PostBatching {
   static constexpr Duration kPrompt = Duration::from_us(20);
 
   void check_prompt(Instant transmitted) noexcept {
+    WEFT_DCHECK(prompt_polls_ <= kKnown && !always_hold_);
     if (holds_ && held_ == 0) return;
     if (clock_.now() - (holds_ ? since_ : transmitted) > kPrompt) return count_late();
     prompt_polls_ = std::min(prompt_polls_ + 1, kKnown);

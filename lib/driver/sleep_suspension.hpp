@@ -30,6 +30,7 @@ class SleepSuspension {
   }
   // `checks`: kPollCheck has passed.
   void end_sleep(bool checks) noexcept {
+    WEFT_DCHECK(!suspended_ || (short_sleep_ && port_ != nullptr));
     if (std::exchange(suspended_, false) && posted_ && checks) polled_posts_ = 0;
     short_sleep_ = false;
   }
@@ -52,6 +53,7 @@ class SleepSuspension {
   }
   // False: a packet may have been received already.
   bool resume() noexcept {
+    WEFT_DCHECK(!suspended_ || port_ != nullptr);
     empty_polls_ = 0;
     return !std::exchange(suspended_, false) || port_->resume_wait();
   }

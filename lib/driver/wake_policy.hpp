@@ -20,6 +20,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "lib/base/check.hpp"
 #include "weft/units.hpp"
 
 namespace weft::driver {
@@ -33,6 +34,7 @@ class WakePolicy {
   // After a wake-up since whose predecessor the application has polled. `received`: there were
   // packets. True: from now on they are left to the application.
   bool leaves_packets(bool received) noexcept {
+    WEFT_DCHECK(wasted_ <= shared_ && shared_ < kMaxTrial);
     wasted_ = received ? 0 : wasted_ + 1;
     if (++shared_ < trial() && wasted_ < trial() / 4) return false;
     leave_packets();
@@ -51,6 +53,8 @@ class WakePolicy {
   Duration check_after() const noexcept { return check_; }
   // After such a look. True: from now on packets wake the thread.
   bool takes_packets(bool polled) noexcept {
+    WEFT_DCHECK(check_ >= kFirstCheck && check_ <= kPollCheck);
+    WEFT_DCHECK(trial() >= kFirstTrial && trial() <= kMaxTrial);
     const bool on_trial = check_ < kPollCheck;
     if (!polled) {
       if (on_trial) trial_.store(std::min(2 * trial(), kMaxTrial), std::memory_order_relaxed);

@@ -46,6 +46,7 @@ void ShmPort::reserve_link() {
 // Queue pairs of one device that send to each other: a link with both ends here. The sockets are
 // for doorbells: a thread of the application sends while the progress thread sleeps.
 Connect ShmPort::connect_to_self(OutLink& link) {
+  WEFT_DCHECK(!link.ring && link.gid == gid_);
   shm::Descriptor memory;
   link.mapping = shm::create_ring_memory(options_.ring, memory);
   if (!link.mapping) return Connect::busy;
@@ -55,6 +56,7 @@ Connect ShmPort::connect_to_self(OutLink& link) {
   if (!shm::make_socket_pair(link.socket, in->socket)) return Connect::busy;
   reserve_link();
   if (!watch(link.socket.fd(), link) || !watch(in->socket.fd(), *in)) return Connect::busy;
+  WEFT_DCHECK(in_.size() < in_.capacity() && polled_.size() < polled_.capacity());
   if (asleep_) in->ring.control().consumer_state.store(shm::kAsleep);
   polled_.push_back(in.get());
   in_.push_back(std::move(in));

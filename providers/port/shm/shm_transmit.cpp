@@ -127,6 +127,7 @@ bool ShmPort::push_back(OutLink& link, uint64_t position) noexcept {
 void ShmPort::announce(OutLink& link) noexcept {
   if (!link.unannounced) return;
   link.unannounced = false;
+  WEFT_DCHECK(link.ring && link.socket);
   if (link.barrier) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
   } else {

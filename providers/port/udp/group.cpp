@@ -66,6 +66,7 @@ Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& loc
     return in_use(taken);
   }
   if (lone) members.set_exclusive(local.claim == Claim::exclusive);
+  WEFT_DCHECK(members.process_of(group->slot_) == 0);
   members.add_member(group->slot_);
   group->joined_ = true;
   return group;
@@ -131,6 +132,7 @@ void AddressGroup::enter(int udp) {
 
 void AddressGroup::leave(Descriptor udp) noexcept {
   if (fork_.passed()) return;  // the parent is still a member
+  WEFT_DCHECK(table_ != nullptr && joined_);
   const bool locked = table_->lock();
   if (locked) (void)remove_dead();
   const std::unique_ptr<GroupTable> table = std::move(table_);
@@ -141,11 +143,10 @@ void AddressGroup::leave(Descriptor udp) noexcept {
     table->remove_services(slot_);
   } else {
     table->remove_member(slot_);
-    if (steers_ && table->socket_count() != 0 &&
-        base::memory_permitting([&] { attach_steering(udp.fd(), *table); })) {
-      ++counters_.programs;
-      table->program_attached();
-    }
+    bool attached = false;
+    if (steers_ && udp && table->socket_count() != 0)
+      (void)base::memory_permitting([&] { attached = attach_steering(udp.fd(), *table); });
+    if (attached) table->program_attached();
   }
   { const Descriptor closed = std::move(udp); }
   if (!table->has_members()) table->remove_file();
@@ -171,11 +172,13 @@ bool AddressGroup::remove_dead() noexcept {
     changed |= table_->socket_of(slot).has_value();
     table_->remove_member(slot);
   }
-  return changed;
+  // Our own is there before its socket is: in find_table() and until enter().
+  return table_->mend_order() || changed;
 }
 
 // Needs the lock.
 void AddressGroup::attach() {
+  WEFT_DCHECK(udp_ >= 0 && table_->socket_of(slot_));
   if (!steers_) return;
   steers_ = attach_steering(udp_, *table_);
   if (steers_) ++counters_.programs;
@@ -204,6 +207,7 @@ void AddressGroup::repair(Slot evidence, uint32_t generation) noexcept {
 }
 
 void AddressGroup::on_foreign_frame(Slot slot) noexcept {
+  WEFT_DCHECK(slot != slot_);
   const uint32_t generation = table_->generation();
   if (steers_ && table_->process_of(slot) != 0 && empty_since_ == generation)
     repair(slot, generation);
@@ -259,6 +263,7 @@ bool AddressGroup::take_probe(const Message& message) noexcept {
 // ---- forwarded messages
 
 bool AddressGroup::forward(Slot slot, const Message& message, uint32_t length) noexcept {
+  WEFT_DCHECK(length != 0 && message.offset + length <= message.length && message.segment != 0);
   const uint64_t frames = (length + message.segment - 1) / message.segment;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const Slot to = table_->process_of(slot) != 0 ? slot : table_->default_member();
@@ -328,6 +333,7 @@ AddressGroup::Sent AddressGroup::send_to(Slot slot, const Message& message,
 }
 
 bool AddressGroup::receive(Message& message, size_t capacity) noexcept {
+  WEFT_DCHECK(message.bytes != nullptr && table_ != nullptr);
   ForwardHeader head;
   iovec pieces[2] = {{&head, sizeof head}, {message.bytes, capacity}};
   Attached attached(pieces, 2);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -93,7 +94,8 @@ Result<std::unique_ptr<GroupTable>> GroupTable::open_locked(const LocalAddress& 
     if (!table->file_) return failed(path, "open");
     if (const Result<void> ok = table->map_and_lock(); !ok) return ok.error();
     if (is_at(path, table->file_.fd())) return table;
-    ::munmap(std::exchange(table->layout_, nullptr), sizeof(Layout));  // removed meanwhile
+    table->unlock();  // the file was removed meanwhile
+    ::munmap(std::exchange(table->layout_, nullptr), sizeof(Layout));
   }
 }
 
@@ -146,9 +148,10 @@ void GroupTable::remove_file() noexcept {
 // ---- lock
 
 bool GroupTable::try_lock() noexcept {
+  WEFT_DCHECK(!locked_ && layout_ != nullptr);
   if (::flock(file_.fd(), LOCK_EX | LOCK_NB) != 0) return false;
   layout_->lock_holder.store(static_cast<uint32_t>(::getpid()), kRelaxed);
-  return true;
+  return locked_ = true;
 }
 
 bool GroupTable::lock() noexcept {
@@ -160,6 +163,8 @@ bool GroupTable::lock() noexcept {
 }
 
 void GroupTable::unlock() noexcept {
+  WEFT_DCHECK(locked_);
+  locked_ = false;
   layout_->lock_holder.store(0, kRelaxed);
   (void)::flock(file_.fd(), LOCK_UN);
 }
@@ -167,6 +172,8 @@ void GroupTable::unlock() noexcept {
 // ---- members
 
 void GroupTable::add_member(Slot slot) noexcept {
+  WEFT_DCHECK(locked_ && slot >= kFirstSlot && slot <= kLastSlot);
+  WEFT_DCHECK(process_of(slot) == 0 && !socket_of(slot));
   struct flock lock {};  // released with the table or the process
   lock.l_type = F_RDLCK;
   lock.l_whence = SEEK_SET;
@@ -175,6 +182,7 @@ void GroupTable::add_member(Slot slot) noexcept {
 }
 
 void GroupTable::remove_services(Slot slot) noexcept {
+  WEFT_DCHECK(locked_);
   for (uint32_t i = 0; i < service_count(); ++i) {
     std::atomic<uint32_t>& holder = layout_->services[i].holder;
     if (static_cast<Slot>(holder.load(kRelaxed)) == slot) holder.store(0, kRelaxed);
@@ -183,7 +191,7 @@ void GroupTable::remove_services(Slot slot) noexcept {
 }
 
 void GroupTable::remove_member(Slot slot) noexcept {
-  WEFT_DCHECK(slot >= kFirstSlot && slot <= kLastSlot);
+  WEFT_DCHECK(locked_ && slot >= kFirstSlot && slot <= kLastSlot);
   remove_socket(slot);
   remove_services(slot);
   member(slot).forwarded.store(0, kRelaxed);
@@ -209,12 +217,13 @@ std::optional<uint32_t> GroupTable::socket_of(Slot slot) const noexcept {
 
 void GroupTable::append_socket(Slot slot) noexcept {
   const uint32_t count = socket_count();
-  WEFT_DCHECK(!socket_of(slot));
+  WEFT_DCHECK(locked_ && is_member(slot) && !socket_of(slot));
   layout_->order[count].store(slot, kRelaxed);
   layout_->sockets.store(count + 1, kRelaxed);
 }
 
 void GroupTable::remove_socket(Slot slot) noexcept {
+  WEFT_DCHECK(locked_);
   const std::optional<uint32_t> at = socket_of(slot);
   if (!at) return;
   const uint32_t last = socket_count() - 1;
@@ -223,10 +232,38 @@ void GroupTable::remove_socket(Slot slot) noexcept {
 }
 
 void GroupTable::swap_sockets(Slot a, Slot b) noexcept {
+  WEFT_DCHECK(locked_ && a != b);
   const std::optional<uint32_t> at_a = socket_of(a), at_b = socket_of(b);
   if (!at_a || !at_b) return;
   layout_->order[*at_a].store(b, kRelaxed);
   layout_->order[*at_b].store(a, kRelaxed);
+}
+
+// Half a swap leaves one slot twice and the other one nowhere; half a removal leaves one twice.
+bool GroupTable::mend_order() noexcept {
+  WEFT_DCHECK(locked_);
+  bool changed = false;
+  std::array<bool, 256> seen{};
+  for (uint32_t i = 0; i < socket_count();) {
+    const Slot slot = slot_at(i);
+    if (is_member(slot) && !std::exchange(seen[slot], true)) {
+      ++i;
+      continue;
+    }
+    changed = true;
+    uint32_t missing = kFirstSlot;
+    while (missing <= kLastSlot &&
+           (!is_member(static_cast<Slot>(missing)) || socket_of(static_cast<Slot>(missing))))
+      ++missing;
+    if (missing <= kLastSlot) {
+      layout_->order[i].store(static_cast<Slot>(missing), kRelaxed);
+      continue;
+    }
+    const uint32_t last = socket_count() - 1;
+    layout_->order[i].store(slot_at(last), kRelaxed);
+    layout_->sockets.store(last, kRelaxed);
+  }
+  return changed;
 }
 
 // ---- queue pair 1
@@ -267,6 +304,7 @@ bool GroupTable::listens(Slot slot, uint64_t service) const noexcept {
 }
 
 bool GroupTable::set_listener(uint64_t service, Slot slot) noexcept {
+  WEFT_DCHECK(locked_ && is_member(slot));
   Service* entry = find_service(service);
   for (uint32_t i = 0; i < service_count() && entry == nullptr; ++i)
     if ((layout_->services[i].holder.load(kRelaxed) & kHeld) == 0) entry = &layout_->services[i];
@@ -283,6 +321,7 @@ bool GroupTable::set_listener(uint64_t service, Slot slot) noexcept {
 }
 
 void GroupTable::remove_listener(uint64_t service, Slot slot) noexcept {
+  WEFT_DCHECK(locked_);
   if (listens(slot, service)) find_service(service)->holder.store(slot, kRelaxed);
 }
 

@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/base/check.hpp"
 #include "providers/port/udp/address.hpp"
 #include "providers/port/udp/descriptor.hpp"
 #include "providers/port/udp/slot_names.hpp"
@@ -58,18 +59,27 @@ class GroupTable {
   bool has_members() const noexcept;
   // All members are engines of one device. Set by the first member.
   bool is_exclusive() const noexcept { return layout_->exclusive.load(kRelaxed) != 0; }
-  void set_exclusive(bool exclusive) noexcept { layout_->exclusive.store(exclusive, kRelaxed); }
+  void set_exclusive(bool exclusive) noexcept {
+    WEFT_DCHECK(locked_);
+    layout_->exclusive.store(exclusive, kRelaxed);
+  }
   // Removes the file if it is in our folder: the last member leaves.
   void remove_file() noexcept;
 
   // ---- the kernel's order of sockets; changes need the lock
   uint32_t socket_count() const noexcept;
-  Slot slot_at(uint32_t socket) const noexcept { return layout_->order[socket].load(kRelaxed); }
+  Slot slot_at(uint32_t socket) const noexcept {
+    WEFT_DCHECK(socket < kLastSlot);
+    return layout_->order[socket].load(kRelaxed);
+  }
   std::optional<uint32_t> socket_of(Slot slot) const noexcept;
   void append_socket(Slot slot) noexcept;
   // As the kernel does: the last socket takes the place of the one that is closed.
   void remove_socket(Slot slot) noexcept;
   void swap_sockets(Slot a, Slot b) noexcept;
+  // Mends what a member leaves that is killed while it changes the order: a slot that is there
+  // twice, or without a member. True: the order has changed.
+  bool mend_order() noexcept;
 
   // Increases with each program for another order.
   uint32_t generation() const noexcept { return generations().load(std::memory_order_acquire); }
@@ -78,6 +88,7 @@ class GroupTable {
 
   // ---- messages forwarded to a member, modulo 2^32
   void count_forwarded(Slot to) noexcept {
+    WEFT_DCHECK(to >= kFirstSlot && to <= kLastSlot);
     member(to).forwarded.fetch_add(1, std::memory_order_release);
   }
   // Of the member with the slot; as long as the table.
@@ -140,11 +151,18 @@ class GroupTable {
   Result<void> map_and_lock();
   uint32_t service_count() const noexcept;
   Service* find_service(uint64_t service) const noexcept;
-  Member& member(Slot slot) const noexcept { return layout_->members[slot]; }
+  Member& member(Slot slot) const noexcept {
+    WEFT_DCHECK(layout_ != nullptr);
+    return layout_->members[slot];
+  }
+  bool is_member(Slot slot) const noexcept {
+    return slot >= kFirstSlot && slot <= kLastSlot && process_of(slot) != 0;
+  }
 
   std::string path_;
   Descriptor file_;
   Layout* layout_ = nullptr;
+  bool locked_ = false;  // by us
 };
 
 }  // namespace weft::port::udp

@@ -58,6 +58,7 @@ size_t Receiver::receive(std::span<transport::Frame> frames) noexcept {
 }
 
 void Receiver::fetch() noexcept {
+  WEFT_DCHECK(!pending() && depth_ >= 1 && depth_ <= batch_);
   next_ = filled_ = 0;
   if (group_ != nullptr && (--reads_left_ == 0 || group_->has_forwarded()) && fetch_forwarded())
     return;
@@ -86,6 +87,7 @@ void Receiver::fetch() noexcept {
     full_reads_ = 0;
     return;
   }
+  WEFT_DCHECK(filled_ >= 1 && filled_ <= depth_);
   bool trains = false;
   for (uint32_t i = 0; i < filled_; ++i) {
     parse(i, headers_[i].msg_len);
@@ -107,6 +109,7 @@ void Receiver::adapt_depth(bool trains) noexcept {
 
 // In turns with the main socket. False: that one is to be read.
 bool Receiver::fetch_forwarded() noexcept {
+  WEFT_DCHECK(group_ != nullptr && filled_ == 0);
   reads_left_ = 1;  // more may wait
   if (std::exchange(forwarded_last_, false)) return false;
   forwarded_last_ = group_->receive(slots_[0].message, kBufferBytes);
@@ -185,6 +188,7 @@ size_t Receiver::cut(std::span<transport::Frame> frames) noexcept {
     counters_.bytes += length;
     message.offset += length;
   }
+  WEFT_DCHECK(n <= frames.size() && next_ <= filled_);
   counters_.frames += n;
   if (next_ + 1 == filled_ && slots_[next_].message.offset >= slots_[next_].message.length)
     ++next_;  // nothing pending
@@ -194,6 +198,7 @@ size_t Receiver::cut(std::span<transport::Frame> frames) noexcept {
 // Looks at the run of frames from the offset on that are for one slot. True: they are ours; false:
 // they were sent on to their owner and are behind the offset now.
 bool Receiver::steer(Message& message) noexcept {
+  WEFT_DCHECK(group_ != nullptr && message.segment != 0 && message.offset < message.length);
   const auto length_at = [&](uint32_t offset) {
     return std::min(message.segment, message.length - offset);
   };
@@ -211,6 +216,7 @@ bool Receiver::steer(Message& message) noexcept {
     if (next_ + 1 == filled_ && end >= message.length) group_->look_whether_empty();
   }
   if (slot == group_->slot() || !group_->forward(slot, message, end - message.offset)) {
+    WEFT_DCHECK(end > message.offset && end <= message.length);
     message.ours_until = end;
     return true;
   }

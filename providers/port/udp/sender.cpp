@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/check.hpp"
 #include "providers/port/udp/socket.hpp"
 
 namespace weft::port::udp {
@@ -51,7 +52,8 @@ Sender::Sender(const LocalAddress& local, const Limits& limits)
       infos_(kMessages),
       iovecs_(kPieces),
       scratch_(new std::byte[kMostBytes]) {
-  sockets_.reserve(limits.ports);
+  WEFT_CHECK(limits.ports >= 1 && limits.ports <= kPortCount);
+  sockets_.reserve(limits.ports);  // pointers to them stay valid
 }
 
 // ---- source ports
@@ -80,6 +82,7 @@ Sender::Socket* Sender::open(uint16_t port) noexcept {
   if (sockets_.size() == limits_.ports) return nullptr;
   Descriptor descriptor = open_transmit_socket(local_, port, limits_.buffer);
   if (!descriptor) return nullptr;
+  WEFT_DCHECK(find(port) == nullptr && sockets_.size() < sockets_.capacity());
   sockets_.emplace_back();
   sockets_.back().descriptor = std::move(descriptor);
   sockets_.back().port = port;
@@ -93,6 +96,7 @@ Sender::Socket* Sender::open(uint16_t port) noexcept {
 // ---- sending
 
 size_t Sender::transmit(std::span<const transport::TxFrame> frames) noexcept {
+  WEFT_DCHECK(messages_ == 0 && pieces_ == 0);
   blocked_ = -1;
   if (frames.size() == 1 && is_plain(frames[0])) return transmit_plain(frames[0]);
   size_t taken = 0;   // by the kernel
@@ -121,6 +125,7 @@ size_t Sender::transmit(std::span<const transport::TxFrame> frames) noexcept {
     queued += train.size();
   }
   taken += flush();
+  WEFT_DCHECK(taken <= frames.size());
   if (!frames.empty() && current_ != nullptr) adapt_class(*current_, class_of(frames.back()));
   return taken;
 }
@@ -134,6 +139,7 @@ bool Sender::is_plain(const transport::TxFrame& frame) const noexcept {
 
 // The path of a small message, where every part of a microsecond counts.
 size_t Sender::transmit_plain(const transport::TxFrame& frame) noexcept {
+  WEFT_DCHECK(current_ != nullptr && current_->descriptor);
   const transport::Path& path = *frame.path;
   if (plain_to_ != path.destination || plain_port_ != path.destination_port) {
     plain_name_ = to_socket_address(path.destination, path.destination_port, local_.scope);
@@ -159,6 +165,7 @@ size_t Sender::transmit_plain(const transport::TxFrame& frame) noexcept {
 // The first frame after `begin` that is not a segment of the same datagram. The engine forms
 // trains; lengths are checked again because middleware may have dropped or cut a frame.
 size_t Sender::train_end(std::span<const transport::TxFrame> frames, size_t begin) const noexcept {
+  WEFT_DCHECK(begin < frames.size());
   const transport::TxFrame& first = frames[begin];
   const uint32_t segment = first.length();
   uint32_t bytes = segment;
@@ -177,6 +184,8 @@ size_t Sender::train_end(std::span<const transport::TxFrame> frames, size_t begi
 
 // `copy`: the pieces are too many for one call, so they are put together first.
 void Sender::append(std::span<const transport::TxFrame> train, bool copy) noexcept {
+  WEFT_DCHECK(!train.empty() && messages_ < kMessages && pieces_ < kPieces);
+  WEFT_DCHECK(!copy || pieces_ == 0);
   iovec* const first = &iovecs_[pieces_];
   iovec* last = first - 1;
   uint32_t bytes = 0;
@@ -211,6 +220,7 @@ void Sender::append(std::span<const transport::TxFrame> train, bool copy) noexce
   header.msg_iov = first;
   header.msg_iovlen = static_cast<size_t>(last + 1 - first);
   append_control(train[0], train.size() > 1 ? train[0].length() : 0);
+  WEFT_DCHECK(pieces_ + header.msg_iovlen <= kPieces);
   pieces_ = copy ? kPieces : pieces_ + static_cast<uint32_t>(header.msg_iovlen);
   ++messages_;
 }
@@ -233,6 +243,7 @@ void Sender::append_control(const transport::TxFrame& first, uint32_t segment) n
     const int value = first.path->hop_limit;
     at = put_control(at, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT, &value, sizeof value);
   }
+  WEFT_DCHECK(static_cast<size_t>(at - note.control) <= sizeof note.control);
   header.msg_controllen = static_cast<size_t>(at - note.control);
   header.msg_control = header.msg_controllen != 0 ? note.control : nullptr;
 }
@@ -240,6 +251,7 @@ void Sender::append_control(const transport::TxFrame& first, uint32_t segment) n
 // Hands the batch to the kernel; returns how many frames it took. A datagram that the kernel
 // refuses (no route, too long, a firewall) is taken and lost; one that it has no room for is not.
 size_t Sender::flush() noexcept {
+  WEFT_DCHECK(messages_ == 0 || current_ != nullptr);
   size_t frames = 0;
   uint32_t done = 0;
   while (done < messages_) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/bytes.hpp"
+#include "lib/base/check.hpp"
 
 namespace weft::port::udp {
 namespace {
@@ -34,6 +35,7 @@ Integer load(const std::byte* at) noexcept {
 Slot owner_of(const std::byte* frame, uint32_t length, const GroupTable& table) noexcept {
   if (names_queue_pair(frame, length)) return owner_by_queue_pair(frame);
   if (length < kShortestMad) return 0;
+  WEFT_DCHECK(frame[kQpnTopByte] == std::byte{0});
   switch (uint16_t{load<base::Be16>(frame + kAttribute)}) {
     case kReq:
     case kSidrReq:
@@ -72,11 +74,14 @@ bool attach_steering(int udp, const GroupTable& table) {
     if (const auto socket = table.socket_of(slot)) select(static_cast<uint32_t>(service), *socket);
   });
   add(BPF_STMT(BPF_RET | BPF_K, otherwise));
-  for (const size_t jump : {to_slots, also_to_slots})
+  for (const size_t jump : {to_slots, also_to_slots}) {
+    WEFT_DCHECK(code[jump].code == (BPF_JMP | BPF_JA) && code[jump].k == 0);
     code[jump].k = static_cast<uint32_t>(code.size() - jump - 1);
+  }
   for (uint32_t socket = 0; socket < table.socket_count(); ++socket)
     select(table.slot_at(socket), socket);
   add(BPF_STMT(BPF_RET | BPF_K, otherwise));
+  WEFT_DCHECK(code.size() <= BPF_MAXINSNS);
   const sock_fprog program = {static_cast<unsigned short>(code.size()), code.data()};
   return ::setsockopt(udp, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0;
 }

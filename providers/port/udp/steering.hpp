@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lib/base/check.hpp"
 #include "providers/port/udp/group_table.hpp"
 
 namespace weft::port::udp {
@@ -19,6 +20,7 @@ Slot owner_of(const std::byte* frame, uint32_t length, const GroupTable& table) 
 // True: the frame names its member by its queue pair number, as all but those to queue pair 1 do.
 inline constexpr uint32_t kQpnTopByte = 5;  // in the BTH
 inline Slot owner_by_queue_pair(const std::byte* frame) noexcept {
+  WEFT_DCHECK(frame != nullptr);
   return static_cast<Slot>(frame[kQpnTopByte]);
 }
 inline bool names_queue_pair(const std::byte* frame, uint32_t length) noexcept {

@@ -147,6 +147,7 @@ UdpPort::~UdpPort() {
 
 transport::Port::QpnRange UdpPort::qpn_range() const noexcept {
   if (group_ == nullptr) return {};
+  WEFT_DCHECK(group_->slot() >= kFirstSlot && group_->slot() <= kLastSlot);
   return {static_cast<uint32_t>(group_->slot()) << 16, 1u << 16};
 }
 
@@ -224,6 +225,7 @@ bool UdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit)
   for (const auto& side : groups_)
     if (side->receiver.pending()) return false;
   if (want_transmit && sender_.blocked() < 0) return false;
+  WEFT_DCHECK(!asleep_ && lent_ == 0);
   asleep_ = true;
   descriptors.push_back({watch_arrivals(true) ? arrivals_.fd() : socket_.socket.fd(), POLLIN, 0});
   if (telemetry_ != nullptr) descriptors.push_back({telemetry_->socket.socket.fd(), POLLIN, 0});
@@ -248,6 +250,7 @@ bool UdpPort::resume_wait() noexcept { return watch_arrivals(true) && !receiver_
 bool UdpPort::watch_arrivals(bool wanted) noexcept {
   if (wanted == watched_) return true;
   epoll_event readable{.events = EPOLLIN, .data = {}};
+  WEFT_DCHECK(arrivals_ && socket_.socket);
   const int operation = wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL;
   if (epoll_ctl(arrivals_.fd(), operation, socket_.socket.fd(), &readable) != 0) return false;
   watched_ = wanted;

@@ -94,3 +94,44 @@ TEST_CASE("udp: what looks like a probe and comes from another port is a frame")
   CHECK(drain(*port, 1).size() == 1);
   CHECK(counter(*port, "udp_probes") == probes + 1);  // our own, which waited before it
 }
+
+// Under the lock each member has one socket in the table; a kill -9 between two stores leaves more.
+TEST_CASE("udp: a table that a killed member left half changed is mended") {
+  using port::udp::Slot;
+  port::udp::LocalAddress local;
+  local.gid = Gid::from_ipv4(127, 78, 5, 6);
+  auto opened = port::udp::GroupTable::open_locked(local);
+  REQUIRE(opened);
+  port::udp::GroupTable& table = **opened;
+  for (const Slot slot : {Slot{1}, Slot{2}, Slot{3}}) {
+    table.add_member(slot);
+    table.append_socket(slot);
+  }
+  const auto leave_at = [&](off_t socket, Slot slot) {
+    constexpr off_t kOrder = 24;  // in the file
+    REQUIRE(::pwrite(table.file(), &slot, 1, kOrder + socket) == 1);
+  };
+  const auto order = [&] {
+    std::vector<int> slots;
+    for (uint32_t i = 0; i < table.socket_count(); ++i) slots.push_back(table.slot_at(i));
+    return slots;
+  };
+  CHECK_FALSE(table.mend_order());
+  leave_at(0, 2);  // half of a swap of the sockets of 1 and 2
+  CHECK(table.mend_order());
+  CHECK(order() == std::vector<int>{2, 1, 3});
+  table.remove_member(1);
+  CHECK(order() == std::vector<int>{2, 3});
+  table.add_member(4);
+  table.append_socket(4);
+  leave_at(0, 4);  // half of a removal: the last has the place of 2, and is still counted
+  table.remove_member(2);
+  CHECK(table.mend_order());
+  CHECK(order() == std::vector<int>{4, 3});
+  leave_at(1, 255);
+  CHECK(table.mend_order());
+  CHECK(order() == std::vector<int>{4, 3});
+  for (const Slot slot : {Slot{3}, Slot{4}}) table.remove_member(slot);
+  table.remove_file();
+  table.unlock();
+}
