@@ -2,6 +2,7 @@
 // Codes of weft as codes of libfabric: see calls.hpp.
 #include "lib/adapters/fi/common/calls.hpp"
 
+#include <cstring>
 #include <system_error>
 
 namespace weft::fi {
@@ -79,6 +80,14 @@ int code_of(Status status) noexcept {
     default:
       return FI_EIO;
   }
+}
+
+const char* copy_text(const char* text, char* buffer, size_t length) noexcept {
+  if (buffer != nullptr && length > 0) {
+    std::strncpy(buffer, text, length - 1);
+    buffer[length - 1] = '\0';
+  }
+  return text;
 }
 
 const char* status_text(int status) noexcept {

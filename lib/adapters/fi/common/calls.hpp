@@ -16,14 +16,35 @@
 
 namespace weft::fi {
 
-// The provider of this library, for the log. Defined by msg/provider.cpp or rdm/provider.cpp.
+// The provider of this library, for the log.
 fi_provider& provider() noexcept;
+// Its name. Defined by msg/provider.cpp or rdm/provider.cpp.
+const char* provider_name() noexcept;
 
 // For entries of a table that the provider does not have.
 template <class R, class... A>
-R not_implemented(A...) noexcept {
+constexpr R not_implemented(A...) noexcept {
   return -FI_ENOSYS;
 }
+
+using Close = int (*)(fid_t);
+using Bind = int (*)(fid_t, fid_t, uint64_t);
+using Control = int (*)(fid_t, int, void*);
+
+// A table with these entries and no others.
+constexpr fi_ops fid_ops(Close close, Bind bind = not_implemented,
+                         Control control = not_implemented) noexcept {
+  return {.size = sizeof(fi_ops),
+          .close = close,
+          .bind = bind,
+          .control = control,
+          .ops_open = not_implemented,
+          .tostr = not_implemented,
+          .ops_set = not_implemented};
+}
+
+// Copies a text to the buffer of a strerror call, cut to its length; returns the text.
+const char* copy_text(const char* text, char* buffer, size_t length) noexcept;
 
 // The negative code of libfabric.
 int code_of(Code code) noexcept;

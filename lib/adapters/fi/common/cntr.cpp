@@ -11,10 +11,6 @@ namespace {
 Cntr& of(fid_cntr* cntr) noexcept { return *static_cast<Cntr*>(cntr); }
 Cntr& of(fid* cntr) noexcept { return of(reinterpret_cast<fid_cntr*>(cntr)); }
 
-void woken(Cntr& cntr) noexcept {
-  if (cntr.sleeps.load()) cntr.waiting.signal();
-}
-
 uint64_t read(fid_cntr* fid) noexcept {
   of(fid).waiting.progress();
   return of(fid).value.load();
@@ -27,22 +23,22 @@ uint64_t readerr(fid_cntr* fid) noexcept {
 
 int add(fid_cntr* fid, uint64_t value) noexcept {
   of(fid).value.fetch_add(value);
-  return woken(of(fid)), 0;
+  return of(fid).wake(), 0;
 }
 
 int set(fid_cntr* fid, uint64_t value) noexcept {
   of(fid).value.store(value);
-  return woken(of(fid)), 0;
+  return of(fid).wake(), 0;
 }
 
 int add_error(fid_cntr* fid, uint64_t value) noexcept {
   of(fid).errors.fetch_add(value);
-  return woken(of(fid)), 0;
+  return of(fid).wake(), 0;
 }
 
 int set_error(fid_cntr* fid, uint64_t value) noexcept {
   of(fid).errors.store(value);
-  return woken(of(fid)), 0;
+  return of(fid).wake(), 0;
 }
 
 int wait(fid_cntr* fid, uint64_t threshold, int timeout) noexcept {
@@ -59,29 +55,11 @@ int wait(fid_cntr* fid, uint64_t threshold, int timeout) noexcept {
   return result == -FI_EAGAIN ? -FI_ETIMEDOUT : result;
 }
 
-int close(fid* fid) noexcept {
-  Cntr& cntr = of(fid);
-  if (cntr.users.load() != 0) return -FI_EBUSY;
-  Domain& domain = *cntr.domain;
-  delete &cntr;
-  domain.release();
-  return 0;
-}
+int close(fid* fid) noexcept { return close_unused(of(fid), of(fid).domain); }
 
-int control(fid* fid, int command, void* arg) noexcept {
-  Cntr& cntr = of(fid);
-  if (command == FI_GETWAITOBJ) return *static_cast<fi_wait_obj*>(arg) = cntr.wait_obj, 0;
-  if (command != FI_GETWAIT || cntr.wait_obj != FI_WAIT_FD) return -FI_ENOSYS;
-  return *static_cast<int*>(arg) = cntr.waiting.fd(), 0;
-}
+int control(fid* fid, int command, void* arg) noexcept { return of(fid).control(command, arg); }
 
-fi_ops kFidOps = {.size = sizeof(fi_ops),
-                  .close = close,
-                  .bind = not_implemented,
-                  .control = control,
-                  .ops_open = not_implemented,
-                  .tostr = not_implemented,
-                  .ops_set = not_implemented};
+fi_ops kFidOps = fid_ops(close, not_implemented, control);
 fi_ops_cntr kOps = {.size = sizeof(fi_ops_cntr),
                     .read = read,
                     .readerr = readerr,
@@ -93,34 +71,21 @@ fi_ops_cntr kOps = {.size = sizeof(fi_ops_cntr),
 
 }  // namespace
 
-Cntr::Cntr(const fi_cntr_attr& attr, void* user_context) noexcept
+Cntr::Cntr(Domain& parent, const fi_cntr_attr& attr, void* user_context) noexcept
     : fid_cntr{.fid = {.fclass = FI_CLASS_CNTR, .context = user_context, .ops = &kFidOps},
                .ops = &kOps},
-      wait_obj(attr.wait_obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : attr.wait_obj) {}
+      Waitable(attr.wait_obj),
+      domain(parent) {}
 
 void Cntr::count(int error) noexcept {
-  (error == 0 ? value : errors).fetch_add(1);  // before `sleeps` is looked at: see wait()
-  woken(*this);
-}
-
-void Cntr::prepare_wait() noexcept {
-  sleeps.store(true);
-  waiting.unsignal();
-  waiting.arm();
-  waiting.progress();
+  (error == 0 ? value : errors).fetch_add(1);
+  wake();
 }
 
 int open_cntr(fid_domain* domain, fi_cntr_attr* attr, fid_cntr** out, void* context) noexcept {
-  return guarded([&]() -> int {
-    if (attr->wait_obj == FI_WAIT_SET || attr->wait_obj == FI_WAIT_MUTEX_COND)
-      return not_supported(FI_LOG_CNTR, "fi_cntr_open: only FI_WAIT_FD can be waited for");
-    auto* cntr = new Cntr(*attr, context);
-    if (!cntr->waiting.usable()) return delete cntr, -FI_EMFILE;
-    cntr->domain = static_cast<Domain*>(domain);
-    cntr->domain->retain();
-    *out = cntr;
-    return 0;
-  });
+  auto& parent = *static_cast<Domain*>(domain);
+  return open_waitable<Cntr>(attr->wait_obj, FI_LOG_CNTR, "fi_cntr_open", parent, out,
+                             [&] { return new Cntr(parent, *attr, context); });
 }
 
 }  // namespace weft::fi

@@ -7,28 +7,22 @@
 
 #include <atomic>
 
-#include "lib/adapters/fi/common/waiting.hpp"
+#include "lib/adapters/fi/common/waitable.hpp"
 
 namespace weft::fi {
 
 struct Domain;
 
 // Any thread.
-struct Cntr final : fid_cntr {
-  Cntr(const fi_cntr_attr& attr, void* user_context) noexcept;
+struct Cntr final : fid_cntr, Waitable {
+  Cntr(Domain& parent, const fi_cntr_attr& attr, void* user_context) noexcept;
 
   // Counts a completion; `error` is its code, 0 for success. Wakes who sleeps.
   void count(int error) noexcept;
-  // Prepares for a sleep on waiting.fd().
-  void prepare_wait() noexcept;
 
-  const fi_wait_obj wait_obj;
-  Domain* domain = nullptr;
+  Domain& domain;
   std::atomic<uint64_t> value{0};
   std::atomic<uint64_t> errors{0};
-  Waiting waiting;
-  std::atomic<int> users{0};  // endpoints bound to it
-  std::atomic<bool> sleeps{false};
 };
 
 // fi_ops_domain::cntr_open.

@@ -83,38 +83,14 @@ int signal(fid_cq* fid) noexcept {
 }
 
 const char* strerror(fid_cq*, int prov_errno, const void*, char* buffer, size_t length) noexcept {
-  const char* text = status_text(prov_errno);
-  if (buffer != nullptr && length > 0) {
-    std::strncpy(buffer, text, length - 1);
-    buffer[length - 1] = '\0';
-  }
-  return text;
+  return copy_text(status_text(prov_errno), buffer, length);
 }
 
-int close(fid* fid) noexcept {
-  Cq& cq = of(fid);
-  if (cq.users.load() != 0) return -FI_EBUSY;
-  Domain& domain = *cq.domain;
-  delete &cq;
-  domain.release();
-  return 0;
-}
+int close(fid* fid) noexcept { return close_unused(of(fid), of(fid).domain); }
 
-int control(fid* fid, int command, void* arg) noexcept {
-  Cq& cq = of(fid);
-  if (command == FI_GETWAITOBJ) return *static_cast<fi_wait_obj*>(arg) = cq.wait_obj, 0;
-  if (command != FI_GETWAIT) return -FI_ENOSYS;
-  if (cq.wait_obj != FI_WAIT_FD) return cq.wait_obj == FI_WAIT_NONE ? -FI_ENODATA : -FI_ENOSYS;
-  return *static_cast<int*>(arg) = cq.waiting.fd(), 0;
-}
+int control(fid* fid, int command, void* arg) noexcept { return of(fid).control(command, arg); }
 
-fi_ops kFidOps = {.size = sizeof(fi_ops),
-                  .close = close,
-                  .bind = not_implemented,
-                  .control = control,
-                  .ops_open = not_implemented,
-                  .tostr = not_implemented,
-                  .ops_set = not_implemented};
+fi_ops kFidOps = fid_ops(close, not_implemented, control);
 fi_ops_cq kOps = {.size = sizeof(fi_ops_cq),
                   .read = read,
                   .readfrom = readfrom,
@@ -126,11 +102,12 @@ fi_ops_cq kOps = {.size = sizeof(fi_ops_cq),
 
 }  // namespace
 
-Cq::Cq(const fi_cq_attr& attr, void* user_context) noexcept
+Cq::Cq(Domain& parent, const fi_cq_attr& attr, void* user_context) noexcept
     : fid_cq{.fid = {.fclass = FI_CLASS_CQ, .context = user_context, .ops = &kFidOps},
              .ops = &kOps},
+      Waitable(attr.wait_obj),
+      domain(parent),
       format(attr.format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr.format),
-      wait_obj(attr.wait_obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : attr.wait_obj),
       size(attr.size != 0 ? attr.size : kDefaultSize) {}
 
 void Cq::push(const CqEntry& entry) noexcept {
@@ -143,7 +120,7 @@ void Cq::push(const CqEntry& entry) noexcept {
     }
     unread_.store(entries_.size(), std::memory_order_release);
   }
-  if (sleeps.load(std::memory_order_relaxed)) waiting.signal();
+  wake();
 }
 
 ssize_t Cq::take(void* buffer, size_t count, fi_addr_t* sources) noexcept {
@@ -176,7 +153,7 @@ ssize_t Cq::take_error(fi_cq_err_entry& out) noexcept {
   out.err = entry.error;
   out.prov_errno = entry.prov_error;
   // There is no more data. Before 1.5 the structure ended here, and the provider owned the data.
-  if (FI_VERSION_GE(domain->fabric.api_version, FI_VERSION(1, 5)))
+  if (FI_VERSION_GE(domain.fabric.api_version, FI_VERSION(1, 5)))
     out.err_data_size = 0;
   else
     out.err_data = nullptr;
@@ -186,24 +163,14 @@ ssize_t Cq::take_error(fi_cq_err_entry& out) noexcept {
 }
 
 int Cq::prepare_wait() noexcept {
-  sleeps.store(true);
-  waiting.unsignal();
-  waiting.arm();
-  waiting.progress();
+  prepare();
   return unread() != 0 || signaled.exchange(false) ? -FI_EAGAIN : 0;
 }
 
 int open_cq(fid_domain* domain, fi_cq_attr* attr, fid_cq** out, void* context) noexcept {
-  return guarded([&]() -> int {
-    if (attr->wait_obj == FI_WAIT_SET || attr->wait_obj == FI_WAIT_MUTEX_COND)
-      return not_supported(FI_LOG_CQ, "fi_cq_open: only FI_WAIT_FD can be waited for");
-    auto* cq = new Cq(*attr, context);
-    if (!cq->waiting.usable()) return delete cq, -FI_EMFILE;
-    cq->domain = static_cast<Domain*>(domain);
-    cq->domain->retain();
-    *out = cq;
-    return 0;
-  });
+  auto& parent = *static_cast<Domain*>(domain);
+  return open_waitable<Cq>(attr->wait_obj, FI_LOG_CQ, "fi_cq_open", parent, out,
+                           [&] { return new Cq(parent, *attr, context); });
 }
 
 }  // namespace weft::fi

@@ -10,7 +10,7 @@
 #include <memory>
 #include <mutex>
 
-#include "lib/adapters/fi/common/waiting.hpp"
+#include "lib/adapters/fi/common/waitable.hpp"
 
 namespace weft::fi {
 
@@ -31,8 +31,8 @@ struct CqEntry {
 struct Domain;
 
 // Any thread.
-struct Cq final : fid_cq {
-  Cq(const fi_cq_attr& attr, void* user_context) noexcept;
+struct Cq final : fid_cq, Waitable {
+  Cq(Domain& parent, const fi_cq_attr& attr, void* user_context) noexcept;
 
   // Appends a completion, and wakes who sleeps.
   void push(const CqEntry& entry) noexcept;
@@ -45,15 +45,11 @@ struct Cq final : fid_cq {
   // How many entries are not read yet.
   size_t unread() const noexcept { return unread_.load(std::memory_order_acquire); }
 
+  Domain& domain;
   const fi_cq_format format;
-  const fi_wait_obj wait_obj;
-  const size_t size;  // as asked for, or a default
-  Domain* domain = nullptr;
+  const size_t size;                  // as asked for, or a default
   std::shared_ptr<Progress> own;      // of msg/: the queue of weft that it reads
-  Waiting waiting;                    // destroyed before `own`
-  std::atomic<int> users{0};          // endpoints bound to it
   std::atomic<bool> signaled{false};  // fi_cq_signal
-  std::atomic<bool> sleeps{false};    // a caller sleeps: push() must wake it
 
  private:
   std::mutex lock_;

@@ -4,15 +4,20 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
+#include <thread>
 
 #include "lib/adapters/fi/common/calls.hpp"
+#include "lib/adapters/fi/common/waiting.hpp"
 #include "lib/base/device_choice.hpp"
 
 namespace weft::fi {
 namespace {
+
+constexpr int64_t kQuietMs = 50;
 
 std::string chosen_spec() {
   char* text = nullptr;
@@ -43,6 +48,7 @@ struct Opened {
   std::mutex lock;
   std::shared_ptr<OpenDevice> device;
   pid_t by = 0;
+  int64_t closed_ms = INT64_MIN / 2;  // when an endpoint was closed last
 };
 
 Opened& opened() {
@@ -72,10 +78,19 @@ Result<std::shared_ptr<OpenDevice>> open_device() {
   return one.device;
 }
 
+void note_closed() noexcept {
+  Opened& one = opened();
+  const std::lock_guard hold(one.lock);
+  one.closed_ms = clock_ms();
+}
+
 void forget_device() noexcept {
   Opened& one = opened();
   const std::lock_guard hold(one.lock);
-  if (one.by == getpid()) one.device.reset();
+  if (one.by != getpid() || !one.device) return;
+  const int64_t left = one.closed_ms + kQuietMs - clock_ms();
+  if (left > 0) std::this_thread::sleep_for(std::chrono::milliseconds(left));
+  one.device.reset();
 }
 
 }  // namespace weft::fi

@@ -30,7 +30,11 @@ void define_device_parameter() noexcept;
 // The device of this process, opened at the first call; in a child after fork() another one.
 // Errors: those of Device::open(), not_supported (another protocol; no on-demand regions).
 Result<std::shared_ptr<OpenDevice>> open_device();
-// Forgets the device; it is closed with the last object that uses it.
+// An endpoint of the device is closed: see forget_device().
+void note_closed() noexcept;
+// Forgets the device; it is closed with the last object that uses it. Called when the process ends:
+// where an endpoint was closed just before, it waits 50 ms, in which the device acknowledges once
+// more what a peer sends again because the first acknowledgement was lost.
 void forget_device() noexcept;
 
 }  // namespace weft::fi

@@ -43,38 +43,14 @@ ssize_t sread(fid_eq* fid, uint32_t* event, void* buffer, size_t length, int tim
 }
 
 const char* strerror(fid_eq*, int prov_errno, const void*, char* buffer, size_t length) noexcept {
-  const char* text = fi_strerror(prov_errno);
-  if (buffer != nullptr && length > 0) {
-    std::strncpy(buffer, text, length - 1);
-    buffer[length - 1] = '\0';
-  }
-  return text;
+  return copy_text(fi_strerror(prov_errno), buffer, length);
 }
 
-int close(fid* fid) noexcept {
-  Eq& eq = of(fid);
-  if (eq.users.load() != 0) return -FI_EBUSY;
-  Fabric& fabric = eq.fabric;
-  delete &eq;
-  fabric.release();
-  return 0;
-}
+int close(fid* fid) noexcept { return close_unused(of(fid), of(fid).fabric); }
 
-int control(fid* fid, int command, void* arg) noexcept {
-  Eq& eq = of(fid);
-  if (command == FI_GETWAITOBJ) return *static_cast<fi_wait_obj*>(arg) = eq.wait_obj, 0;
-  if (command != FI_GETWAIT) return -FI_ENOSYS;
-  if (eq.wait_obj != FI_WAIT_FD) return eq.wait_obj == FI_WAIT_NONE ? -FI_ENODATA : -FI_ENOSYS;
-  return *static_cast<int*>(arg) = eq.waiting.fd(), 0;
-}
+int control(fid* fid, int command, void* arg) noexcept { return of(fid).control(command, arg); }
 
-fi_ops kFidOps = {.size = sizeof(fi_ops),
-                  .close = close,
-                  .bind = not_implemented,
-                  .control = control,
-                  .ops_open = not_implemented,
-                  .tostr = not_implemented,
-                  .ops_set = not_implemented};
+fi_ops kFidOps = fid_ops(close, not_implemented, control);
 fi_ops_eq kOps = {.size = sizeof(fi_ops_eq),
                   .read = read,
                   .readerr = readerr,
@@ -94,10 +70,8 @@ const ::fid* owner_of(const EqEvent& event) noexcept {
 Eq::Eq(Fabric& parent, const fi_eq_attr& attr, void* user_context) noexcept
     : fid_eq{.fid = {.fclass = FI_CLASS_EQ, .context = user_context, .ops = &kFidOps},
              .ops = &kOps},
-      fabric(parent),
-      wait_obj(attr.wait_obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : attr.wait_obj) {
-  fabric.retain();
-}
+      Waitable(attr.wait_obj),
+      fabric(parent) {}
 
 Eq::~Eq() {
   if (connections) waiting.remove(connections.get());
@@ -223,17 +197,9 @@ int Eq::prepare_wait() noexcept {
 }
 
 int open_eq(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** out, void* context) noexcept {
-  return guarded([&]() -> int {
-    if (attr->wait_obj == FI_WAIT_SET || attr->wait_obj == FI_WAIT_MUTEX_COND)
-      return not_supported(FI_LOG_EQ, "fi_eq_open: only FI_WAIT_FD can be waited for");
-    auto* eq = new Eq(*static_cast<Fabric*>(fabric), *attr, context);
-    if (!eq->waiting.usable()) {
-      eq->fabric.release();
-      return delete eq, -FI_EMFILE;
-    }
-    *out = eq;
-    return 0;
-  });
+  auto& parent = *static_cast<Fabric*>(fabric);
+  return open_waitable<Eq>(attr->wait_obj, FI_LOG_EQ, "fi_eq_open", parent, out,
+                           [&] { return new Eq(parent, *attr, context); });
 }
 
 }  // namespace weft::fi

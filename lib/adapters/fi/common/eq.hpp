@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-#include "lib/adapters/fi/common/waiting.hpp"
+#include "lib/adapters/fi/common/waitable.hpp"
 
 namespace weft::fi {
 
@@ -27,7 +27,7 @@ struct EqEvent {
 };
 
 // Any thread.
-struct Eq final : fid_eq {
+struct Eq final : fid_eq, Waitable {
   Eq(Fabric& parent, const fi_eq_attr& attr, void* user_context) noexcept;
   ~Eq();
   Eq(const Eq&) = delete;
@@ -51,10 +51,7 @@ struct Eq final : fid_eq {
   int prepare_wait() noexcept;
 
   Fabric& fabric;
-  const fi_wait_obj wait_obj;
-  Waiting waiting;
   std::unique_ptr<Progress> connections;  // those of msg/: their events come here
-  std::atomic<int> users{0};
 
  private:
   std::mutex lock_;

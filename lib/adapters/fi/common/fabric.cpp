@@ -25,7 +25,7 @@ int trywait(fid_fabric*, fid** fids, int count) noexcept {
     } else if (fids[i]->fclass == FI_CLASS_EQ) {
       code = static_cast<Eq*>(reinterpret_cast<fid_eq*>(fids[i]))->prepare_wait();
     } else if (fids[i]->fclass == FI_CLASS_CNTR) {
-      static_cast<Cntr*>(reinterpret_cast<fid_cntr*>(fids[i]))->prepare_wait();
+      static_cast<Cntr*>(reinterpret_cast<fid_cntr*>(fids[i]))->prepare();
       code = 0;
     }
     if (code != 0) return code;
@@ -59,13 +59,7 @@ int open_endpoint2(fid_domain* domain, fi_info* info, fid_ep** ep, uint64_t flag
   return flags != 0 ? -FI_EBADFLAGS : open_endpoint(domain, info, ep, context);
 }
 
-fi_ops kFabricFidOps = {.size = sizeof(fi_ops),
-                        .close = close_fabric,
-                        .bind = not_implemented,
-                        .control = not_implemented,
-                        .ops_open = not_implemented,
-                        .tostr = not_implemented,
-                        .ops_set = not_implemented};
+fi_ops kFabricFidOps = fid_ops(close_fabric);
 fi_ops_fabric kFabricOps = {.size = sizeof(fi_ops_fabric),
                             .domain = open_domain,
                             .passive_ep = open_passive,
@@ -73,13 +67,7 @@ fi_ops_fabric kFabricOps = {.size = sizeof(fi_ops_fabric),
                             .wait_open = not_implemented,
                             .trywait = trywait,
                             .domain2 = open_domain2};
-fi_ops kDomainFidOps = {.size = sizeof(fi_ops),
-                        .close = close_domain,
-                        .bind = not_implemented,
-                        .control = not_implemented,
-                        .ops_open = not_implemented,
-                        .tostr = not_implemented,
-                        .ops_set = not_implemented};
+fi_ops kDomainFidOps = fid_ops(close_domain);
 fi_ops_domain kDomainOps = {.size = sizeof(fi_ops_domain),
                             .av_open = open_av,
                             .cq_open = open_cq,

@@ -21,13 +21,7 @@ int bind(fid*, fid* other, uint64_t) noexcept {
 
 int control(fid*, int command, void*) noexcept { return command == FI_ENABLE ? 0 : -FI_ENOSYS; }
 
-fi_ops kFidOps = {.size = sizeof(fi_ops),
-                  .close = close,
-                  .bind = bind,
-                  .control = control,
-                  .ops_open = not_implemented,
-                  .tostr = not_implemented,
-                  .ops_set = not_implemented};
+fi_ops kFidOps = fid_ops(close, bind, control);
 
 Access access_of(uint64_t flags, bool on_demand) noexcept {
   Access access = Access::none;

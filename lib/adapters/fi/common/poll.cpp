@@ -92,13 +92,7 @@ int close(fid* fid) noexcept {
   return 0;
 }
 
-fi_ops kFidOps = {.size = sizeof(fi_ops),
-                  .close = close,
-                  .bind = not_implemented,
-                  .control = not_implemented,
-                  .ops_open = not_implemented,
-                  .tostr = not_implemented,
-                  .ops_set = not_implemented};
+fi_ops kFidOps = fid_ops(close);
 fi_ops_poll kOps = {.size = sizeof(fi_ops_poll), .poll = poll, .poll_add = add, .poll_del = remove};
 
 }  // namespace

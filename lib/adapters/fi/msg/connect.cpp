@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "lib/adapters/fi/common/calls.hpp"
+#include "lib/adapters/fi/common/endpoint.hpp"
 #include "lib/adapters/fi/msg/connections.hpp"
 #include "lib/adapters/fi/msg/endpoint.hpp"
 
@@ -85,13 +86,11 @@ Pep& passive_of(fid* pep) noexcept { return *static_cast<Pep*>(reinterpret_cast<
 int bind_passive(fid* fid, struct fid* other, uint64_t) noexcept {
   return guarded([&]() -> int {
     Pep& pep = passive_of(fid);
-    if (other->fclass != FI_CLASS_EQ || pep.eq != nullptr) return -FI_EINVAL;
+    if (other->fclass != FI_CLASS_EQ) return -FI_EINVAL;
     Eq& eq = *static_cast<Eq*>(reinterpret_cast<fid_eq*>(other));
     if (auto bound = Connections::of(eq); !bound)
       return failed(FI_LOG_EP_CTRL, "fi_pep_bind", bound.error());
-    pep.eq = &eq;
-    ++eq.users;
-    return 0;
+    return bind_once(pep.eq, eq);
   });
 }
 
@@ -166,13 +165,7 @@ fi_ops_cm kEndpointOps = {.size = sizeof(fi_ops_cm),
                           .reject = not_implemented,
                           .shutdown = shutdown,
                           .join = not_implemented};
-fi_ops kPassiveFidOps = {.size = sizeof(fi_ops),
-                         .close = close_passive,
-                         .bind = bind_passive,
-                         .control = control_passive,
-                         .ops_open = not_implemented,
-                         .tostr = not_implemented,
-                         .ops_set = not_implemented};
+fi_ops kPassiveFidOps = fid_ops(close_passive, bind_passive, control_passive);
 fi_ops_cm kPassiveOps = {.size = sizeof(fi_ops_cm),
                          .setname = setname,
                          .getname = getname_passive,
@@ -185,21 +178,10 @@ fi_ops_cm kPassiveOps = {.size = sizeof(fi_ops_cm),
                          .join = not_implemented};
 
 int getopt_passive(fid*, int level, int name, void* value, size_t* length) noexcept {
-  if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE) return -FI_ENOPROTOOPT;
-  if (*length < sizeof(size_t)) return -FI_ETOOSMALL;
-  *static_cast<size_t*>(value) = kConnectData;
-  *length = sizeof(size_t);
-  return 0;
+  return put_size_option(level, name, FI_OPT_CM_DATA_SIZE, kConnectData, value, length);
 }
 
-fi_ops_ep kPassiveEndpointOps = {.size = sizeof(fi_ops_ep),
-                                 .cancel = not_implemented,
-                                 .getopt = getopt_passive,
-                                 .setopt = not_implemented,
-                                 .tx_ctx = not_implemented,
-                                 .rx_ctx = not_implemented,
-                                 .rx_size_left = not_implemented,
-                                 .tx_size_left = not_implemented};
+fi_ops_ep kPassiveEndpointOps = endpoint_ops(getopt_passive);
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "lib/adapters/fi/common/calls.hpp"
+#include "lib/adapters/fi/common/endpoint.hpp"
 #include "lib/adapters/fi/msg/connections.hpp"
 #include "lib/adapters/fi/msg/queue.hpp"
 
@@ -15,78 +16,39 @@ constexpr int64_t kDrainMs = 500;
 
 int bind_eq(Ep& ep, Eq& eq) noexcept {
   return guarded([&]() -> int {
-    if (ep.eq != nullptr) return -FI_EINVAL;
     if (auto bound = Connections::of(eq); !bound)
       return failed(FI_LOG_EP_CTRL, "fi_ep_bind", bound.error());
-    ep.eq = &eq;
-    ++eq.users;
-    return 0;
+    return bind_once(ep.eq, eq);
   });
 }
 
 int bind(fid* fid, struct fid* other, uint64_t flags) noexcept {
   Ep& ep = endpoint_of(fid);
   switch (other->fclass) {
-    case FI_CLASS_CQ:
-      return ep.bound.bind(*static_cast<Cq*>(reinterpret_cast<fid_cq*>(other)), flags);
-    case FI_CLASS_CNTR:
-      return ep.bound.bind(*static_cast<Cntr*>(reinterpret_cast<fid_cntr*>(other)), flags);
     case FI_CLASS_EQ:
       return bind_eq(ep, *static_cast<Eq*>(reinterpret_cast<fid_eq*>(other)));
     case FI_CLASS_SRX_CTX:
-      if (ep.shared != nullptr) return -FI_EINVAL;
-      ep.shared = static_cast<SharedReceive*>(reinterpret_cast<fid_ep*>(other));
-      ++ep.shared->users;
-      return 0;
+      return bind_once(ep.shared, *static_cast<SharedReceive*>(reinterpret_cast<fid_ep*>(other)));
     default:
-      return -FI_EINVAL;
+      return bind_reports(ep, *other, flags);
   }
 }
 
-int close(fid* fid) noexcept {
-  Ep* const ep = &endpoint_of(fid);
-  Domain& domain = ep->domain;
-  delete ep;
-  domain.release();
-  return 0;
-}
+int close(fid* fid) noexcept { return close_endpoint(endpoint_of(fid)); }
 
 int control(fid* fid, int command, void* arg) noexcept {
-  Ep& ep = endpoint_of(fid);
-  if (command == FI_ENABLE)
-    return guarded([&]() -> int {
-      auto enabled = ep.enable();
-      return enabled ? 0 : failed(FI_LOG_EP_CTRL, "fi_enable", enabled.error());
-    });
-  return ep.bound.control(command, arg);
+  return control_endpoint(endpoint_of(fid), command, arg);
 }
 
 int getopt(fid*, int level, int name, void* value, size_t* length) noexcept {
-  if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE) return -FI_ENOPROTOOPT;
-  if (*length < sizeof(size_t)) return -FI_ETOOSMALL;
-  *static_cast<size_t*>(value) = kConnectData;
-  *length = sizeof(size_t);
-  return 0;
+  return put_size_option(level, name, FI_OPT_CM_DATA_SIZE, kConnectData, value, length);
 }
 
 int setopt(fid*, int, int, const void*, size_t) noexcept { return -FI_ENOPROTOOPT; }
 
-fi_ops kFidOps = {.size = sizeof(fi_ops),
-                  .close = close,
-                  .bind = bind,
-                  .control = control,
-                  .ops_open = not_implemented,
-                  .tostr = not_implemented,
-                  .ops_set = not_implemented};
+fi_ops kFidOps = fid_ops(close, bind, control);
 // Verbs have no cancellation of a receive.
-fi_ops_ep kOps = {.size = sizeof(fi_ops_ep),
-                  .cancel = not_implemented,
-                  .getopt = getopt,
-                  .setopt = setopt,
-                  .tx_ctx = not_implemented,
-                  .rx_ctx = not_implemented,
-                  .rx_size_left = not_implemented,
-                  .tx_size_left = not_implemented};
+fi_ops_ep kOps = endpoint_ops(getopt, setopt);
 
 // The queue of weft for one direction, with room for `entries`; its counters make progress of it.
 // Undone by leave().

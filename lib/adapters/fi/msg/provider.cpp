@@ -3,26 +3,11 @@
 // over RC queue pairs of roce, and nothing else: libfabric's ofi_rxm makes FI_EP_RDM of them. It is
 // a library beside that of `weft`, since libfabric lists `NAME;ofi_rxm` before a native NAME.
 #include "lib/adapters/fi/common/calls.hpp"
-#include "lib/adapters/fi/common/info.hpp"
 #include "lib/adapters/fi/common/objects.hpp"
 
 namespace weft::fi {
-namespace {
 
-fi_provider& instance() noexcept {
-  static fi_provider one{.version = FI_VERSION(0, 1),
-                         .fi_version = FI_VERSION(1, 17),
-                         .context = {},
-                         .name = "weft_msg",
-                         .getinfo = getinfo,
-                         .fabric = open_fabric,
-                         .cleanup = forget_device};
-  return one;
-}
-
-}  // namespace
-
-fi_provider& provider() noexcept { return instance(); }
+const char* provider_name() noexcept { return "weft_msg"; }
 
 const char* protocol() noexcept { return "roce"; }
 
@@ -33,8 +18,3 @@ int query_atomic(fid_domain*, fi_datatype, fi_op, fi_atomic_attr*, uint64_t) noe
 }
 
 }  // namespace weft::fi
-
-extern "C" __attribute__((visibility("default"))) fi_provider* fi_prov_ini() {
-  weft::fi::define_device_parameter();
-  return &weft::fi::provider();
-}

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/adapters/fi/common/calls.hpp"
+#include "lib/adapters/fi/common/endpoint.hpp"
 #include "lib/adapters/fi/msg/endpoint.hpp"
 
 namespace weft::fi {
@@ -12,28 +13,11 @@ namespace {
 
 int close(fid* fid) noexcept {
   auto* const shared = static_cast<SharedReceive*>(reinterpret_cast<fid_ep*>(fid));
-  if (shared->users.load() != 0) return -FI_EBUSY;
-  Domain& domain = shared->domain;
-  delete shared;
-  domain.release();
-  return 0;
+  return close_unused(*shared, shared->domain);
 }
 
-fi_ops kFidOps = {.size = sizeof(fi_ops),
-                  .close = close,
-                  .bind = not_implemented,
-                  .control = not_implemented,
-                  .ops_open = not_implemented,
-                  .tostr = not_implemented,
-                  .ops_set = not_implemented};
-fi_ops_ep kOps = {.size = sizeof(fi_ops_ep),
-                  .cancel = not_implemented,
-                  .getopt = not_implemented,
-                  .setopt = not_implemented,
-                  .tx_ctx = not_implemented,
-                  .rx_ctx = not_implemented,
-                  .rx_size_left = not_implemented,
-                  .tx_size_left = not_implemented};
+fi_ops kFidOps = fid_ops(close);
+fi_ops_ep kOps = endpoint_ops();
 
 }  // namespace
 

@@ -144,12 +144,8 @@ const char* straddr(fid_av*, const void* address, char* buffer, size_t* length) 
 
 int close(fid* fid) noexcept {
   Av& av = of(fid);
-  if (av.users.load() != 0) return -FI_EBUSY;
-  Domain& domain = av.domain;
-  if (av.eq != nullptr) --av.eq->users;
-  delete &av;
-  domain.release();
-  return 0;
+  if (av.eq != nullptr && av.users.load() == 0) --av.eq->users;
+  return close_unused(av, av.domain);
 }
 
 int bind(fid* fid, ::fid* other, uint64_t) noexcept {
@@ -160,13 +156,7 @@ int bind(fid* fid, ::fid* other, uint64_t) noexcept {
   return 0;
 }
 
-fi_ops kFidOps = {.size = sizeof(fi_ops),
-                  .close = close,
-                  .bind = bind,
-                  .control = not_implemented,
-                  .ops_open = not_implemented,
-                  .tostr = not_implemented,
-                  .ops_set = not_implemented};
+fi_ops kFidOps = fid_ops(close, bind);
 fi_ops_av kOps = {.size = sizeof(fi_ops_av),
                   .insert = insert,
                   .insertsvc = insertsvc,

@@ -9,6 +9,7 @@
 #include <chrono>
 
 #include "lib/adapters/fi/common/calls.hpp"
+#include "lib/adapters/fi/common/endpoint.hpp"
 
 namespace weft::fi {
 namespace {
@@ -16,51 +17,28 @@ namespace {
 int bind(fid* fid, ::fid* other, uint64_t flags) noexcept {
   Rdm& ep = rdm_of(fid);
   switch (other->fclass) {
-    case FI_CLASS_CQ:
-      return ep.bound.bind(*static_cast<Cq*>(reinterpret_cast<fid_cq*>(other)), flags);
-    case FI_CLASS_CNTR:
-      return ep.bound.bind(*static_cast<Cntr*>(reinterpret_cast<fid_cntr*>(other)), flags);
     case FI_CLASS_AV:
-      if (ep.av != nullptr) return -FI_EINVAL;
-      ep.av = static_cast<Av*>(reinterpret_cast<fid_av*>(other));
-      ++ep.av->users;
-      return 0;
+      return bind_once(ep.av, *static_cast<Av*>(reinterpret_cast<fid_av*>(other)));
     case FI_CLASS_EQ:
-      if (ep.eq != nullptr) return -FI_EINVAL;
-      ep.eq = static_cast<Eq*>(reinterpret_cast<fid_eq*>(other));
-      ++ep.eq->users;
-      return 0;
+      return bind_once(ep.eq, *static_cast<Eq*>(reinterpret_cast<fid_eq*>(other)));
     default:
-      return -FI_EINVAL;
+      return bind_reports(ep, *other, flags);
   }
 }
 
-int close(fid* fid) noexcept {
-  Rdm* const ep = &rdm_of(fid);
-  Domain& domain = ep->domain;
-  delete ep;
-  domain.release();
-  return 0;
-}
+int close(fid* fid) noexcept { return close_endpoint(rdm_of(fid)); }
 
 int control(fid* fid, int command, void* arg) noexcept {
   Rdm& ep = rdm_of(fid);
-  if (command != FI_ENABLE) return ep.bound.control(command, arg);
-  return guarded([&]() -> int {
-    if (ep.av == nullptr) return -FI_ENOAV;
-    auto enabled = ep.enable();
-    return enabled ? 0 : failed(FI_LOG_EP_CTRL, "fi_enable", enabled.error());
-  });
+  if (command == FI_ENABLE && ep.av == nullptr) return -FI_ENOAV;
+  return control_endpoint(ep, command, arg);
 }
 
 ssize_t cancel(fid_t fid, void* context) noexcept { return rdm_of(fid).cancel(context); }
 
 int getopt(fid* fid, int level, int name, void* value, size_t* length) noexcept {
-  if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
-  if (*length < sizeof(size_t)) return -FI_ETOOSMALL;
-  *static_cast<size_t*>(value) = rdm_of(fid).least_multi_receive;
-  *length = sizeof(size_t);
-  return 0;
+  return put_size_option(level, name, FI_OPT_MIN_MULTI_RECV, rdm_of(fid).least_multi_receive, value,
+                         length);
 }
 
 int setopt(fid* fid, int level, int name, const void* value, size_t length) noexcept {
@@ -74,21 +52,8 @@ int getname(fid* fid, void* out, size_t* length) noexcept {
   return copy_name(rdm_of(fid).own_name(), out, length);
 }
 
-fi_ops kFidOps = {.size = sizeof(fi_ops),
-                  .close = close,
-                  .bind = bind,
-                  .control = control,
-                  .ops_open = not_implemented,
-                  .tostr = not_implemented,
-                  .ops_set = not_implemented};
-fi_ops_ep kOps = {.size = sizeof(fi_ops_ep),
-                  .cancel = cancel,
-                  .getopt = getopt,
-                  .setopt = setopt,
-                  .tx_ctx = not_implemented,
-                  .rx_ctx = not_implemented,
-                  .rx_size_left = not_implemented,
-                  .tx_size_left = not_implemented};
+fi_ops kFidOps = fid_ops(close, bind, control);
+fi_ops_ep kOps = endpoint_ops(getopt, setopt, cancel);
 fi_ops_cm kCmOps = {.size = sizeof(fi_ops_cm),
                     .setname = not_implemented,
                     .getname = getname,
@@ -142,6 +107,7 @@ Rdm::~Rdm() {
   qp_ = {};  // before the buffers and operations that it uses
   if (av != nullptr) --av->users;
   if (eq != nullptr) --eq->users;
+  note_closed();
 }
 
 Name Rdm::own_name() const noexcept {
