@@ -35,7 +35,7 @@ inline constexpr uintptr_t kOptionalCompletion = 1;
 
 // Levels and subsystems of a log line.
 enum LogLevel : int { kLogWarn = 2, kLogInfo = 3 };
-inline constexpr unsigned long kLogInit = 1, kLogNet = 16, kLogAll = ~0ul;
+inline constexpr unsigned long kLogInit = 1, kLogNet = 16;
 using Logger = void (*)(int level, unsigned long subsystems, const char* file, int line,
                         const char* format, ...);
 using Profiler = Outcome (*)(void** event, int type, void* profile, int64_t plugin, void* data);

@@ -57,7 +57,6 @@ class Comm {
   void say_goodbye();
 
   virtual Access access() const = 0;
-  const NetDevice& device() const { return device_; }
 
  protected:
   friend class Bootstrap;

@@ -58,7 +58,6 @@ class Control {
   Result<std::optional<Incoming>> receive();
   // Whether TCP is connected. Error: not_found (no listener), disconnected.
   Result<bool> connected() const;
-  void close() { socket_ = Descriptor(); }
 
  private:
   std::optional<Incoming> take(const MessageHeader& header);

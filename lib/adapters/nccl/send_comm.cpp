@@ -107,7 +107,7 @@ bool SendComm::divide(size_t size) {
     parts_.push_back({lane, offset, static_cast<uint32_t>(length)});
     offset += length;
   } while (offset < size);
-  std::vector<uint32_t> more(lanes_.size());
+  std::array<uint32_t, kMaxLanes> more{};
   for (const Part& part : parts_)
     if (++more[part.lane] + lanes_[part.lane].sending > kSendQueue) return false;
   WEFT_DCHECK(parts_.size() <= kMaxParts);
