@@ -123,10 +123,12 @@ bool arm(Socket& s) {
   if (ibv_req_notify_cq(s.id->send_cq, 0) != 0) return false;
   const uint32_t free_before = s.requests_free, unread_before = s.unread;
   const uint16_t limit_before = s.sent.limit;
+  const uint32_t next_grant_before = s.grants.next;
   const Phase phase_before = s.phase;
   progress(s);
   return s.requests_free == free_before && s.unread == unread_before &&
-         s.sent.limit == limit_before && s.phase == phase_before;
+         s.sent.limit == limit_before && s.grants.next == next_grant_before &&
+         s.phase == phase_before;
 }
 
 void sleep(Socket& s, std::unique_lock<std::mutex>& hold) {

@@ -86,6 +86,13 @@ struct Credits {
   uint16_t used = 0, limit = 0;
 };
 
+// The peer's grants as far as their messages have arrived: it writes the next one at any time.
+struct Grants {
+  RemoteBuffer list[kGrants];
+  uint32_t current = 0;         // the one that is being filled
+  uint32_t next = 1 % kGrants;  // the one that comes next
+};
+
 struct Socket {
   ~Socket();
 
@@ -103,8 +110,8 @@ struct Socket {
   uint32_t send_at = 0, send_free = 0;
   uint32_t requests_free = 0;
   Credits sent;
-  Buffer peer;               // PeerBuffers
-  uint32_t grant = 0;        // the one that is being filled
+  Buffer peer;  // PeerBuffers
+  Grants grants;
   bool swaps_order = false;  // the peer has the other byte order
 
   // Receiving: the ring that the peer fills.

@@ -124,7 +124,17 @@ uint32_t granted(const Socket& s) {
   return s.options.receive_buffer - s.unread - s.ungranted;
 }
 
-void on_message(Socket& s, uint32_t message) {
+// A message of credits came with a grant, which lies in our memory.
+void take_grant(Socket& s) {
+  RemoteBuffer& written = s.of_peer().grants[s.grants.next];
+  if (written.length == 0) return;
+  s.grants.list[s.grants.next] = in_order(s, written);
+  written.length = 0;
+  s.grants.next = (s.grants.next + 1) % kGrants;
+}
+
+// `length`: of what the message wrote into our memory.
+void on_message(Socket& s, uint32_t message, uint32_t length) {
   const uint32_t value = message & kDataMask;
   switch (static_cast<Message>(message >> 29)) {
     case Message::data:
@@ -139,6 +149,7 @@ void on_message(Socket& s, uint32_t message) {
       return;
     case Message::credit:
       s.sent.limit = static_cast<uint16_t>(value);
+      if (length != 0) take_grant(s);
       return;
     case Message::iomap:
       return;  // the entry has been written
@@ -167,7 +178,7 @@ void on_completion(Socket& s, const ibv_wc& wc) {
     return;
   }
   if ((wc.opcode & IBV_WC_RECV) != 0) {
-    on_message(s, be32toh(wc.imm_data));
+    on_message(s, be32toh(wc.imm_data), wc.byte_len);
     (void)post_receive(s);
     return;
   }
@@ -236,7 +247,7 @@ bool accept_peer_data(Socket& s, const void* bytes, size_t length) {
   s.sent.limit = be16toh(data.credits);
   s.peer_list = buffer(data.list);
   s.peer_mappings = data.mappings * kMappingUnit;
-  s.of_peer().grants[0] = buffer(data.buffer);
+  s.grants.list[0] = buffer(data.buffer);
   return s.peer_list.length == kGrants;
 }
 
@@ -253,29 +264,28 @@ void progress(Socket& s) {
 
 bool can_send(Socket& s) {
   return s.phase == Phase::connected && s.may_send && s.sent.used != s.sent.limit &&
-         s.of_peer().grants[s.grant].length != 0 && ring_room(s) != 0 &&
+         s.grants.list[s.grants.current].length != 0 && ring_room(s) != 0 &&
          s.requests_free > kControlRequests;
 }
 
 size_t send_some(Socket& s, const std::byte* data, size_t length) {
-  RemoteBuffer& to = s.of_peer().grants[s.grant];
-  const auto part =
-      static_cast<uint32_t>(std::min<size_t>({length, in_order(s, to).length, ring_room(s)}));
-  const RemoteBuffer target = in_order(s, to);
+  RemoteBuffer& to = s.grants.list[s.grants.current];
+  const auto part = static_cast<uint32_t>(std::min<size_t>({length, to.length, ring_room(s)}));
   const std::byte* const copied = copy_to_ring(s, data, part);
   if (!post(s, {.id = part,
                 .data = copied,
                 .length = part,
                 .key = s.send_ring.region->lkey,
-                .to = target,
+                .to = to,
                 .immediate = immediate(Message::data, part)})) {
     s.phase = Phase::failed;
     s.error = ECONNRESET;
     return 0;
   }
   ++s.sent.used;
-  to = in_order(s, {target.address + part, target.key, target.length - part});
-  if (to.length == 0) s.grant = (s.grant + 1) % kGrants;
+  to.address += part;
+  to.length -= part;
+  if (to.length == 0) s.grants.current = (s.grants.current + 1) % kGrants;
   return part;
 }
 
