@@ -25,7 +25,8 @@ TREES = ("include", "lib", "providers", "bench", "tools", "examples", "tests", "
 ROOT_FILES = ("CMakeLists.txt", "dev", ".ci/run")
 # What else lies at the top: a program that leaves a file where it was started is found so.
 TOP_FILES = {".clang-format", ".clang-tidy", ".git", ".gitignore", "CHANGELOG.md",
-             "CMakePresets.json", "LICENSE", "README.md", "SECURITY.md", "compile_commands.json"}
+             "CMakePresets.json", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSE", "README.md",
+             "SECURITY.md", "compile_commands.json"}
 SPDX = "SPDX-License-Identifier: BSD-3-Clause"
 
 EVERYTHING = "everything"
