@@ -73,6 +73,11 @@ class Baseline(unittest.TestCase):
         self.assertEqual([(each["verdict"], each["text"]) for each in report.all["versions"]],
                          [("pass", ""), ("FAIL", "rank 0: finalize() returns system error")])
 
+    def test_handles_have_the_size_of_their_version(self):
+        report = check(SOCKET, "--versions", "4,12", "--rules", "connect", WEFT_NCCL_BREAK="handle")
+        for version, size in ((4, 64), (12, 128)):
+            self.assertRegex(report.text(version, "connect"), f"behind the {size} bytes")
+
     def test_a_name_that_is_no_text(self):
         report = check(SOCKET, "--versions", 10, "--rules", "properties", WEFT_NCCL_BREAK="name")
         self.assertEqual(report.code, 0, report)

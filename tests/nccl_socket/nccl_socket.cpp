@@ -81,7 +81,7 @@ struct Plugin {
         ::listen(fd, 64) != 0 ||
         ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0)
       return Outcome::system_error;
-    std::memset(handle.data(), 0, handle.size());
+    std::memset(handle.data(), 0, handle.size() + (is_broken("handle") ? 8 : 0));
     const uint16_t port = ntohs(address.sin_port);
     std::memcpy(handle.data(), &port, sizeof port);
     *comm = new int(fd);

@@ -8,7 +8,9 @@ const std::vector<Rule>& all_rules() {
   static const std::vector<Rule> rules = {
       {"properties", "getProperties() has a name, a speed, host pointers, and sane limits",
        check_devices},
-      {"connect", "connect() and accept() return at once, also if the peer accepts late",
+      {"connect",
+       "connect() and accept() return at once, also if the peer accepts late, and handles have "
+       "their size",
        check_connect},
       {"sizes",
        "messages of 1 B to --max-size arrive whole, test() says their sizes, and nothing "

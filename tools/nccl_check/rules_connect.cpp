@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <deque>
 #include <set>
 
@@ -26,6 +27,18 @@ void exchange(Rank& rank, const Connections& connections, uint64_t seed, const s
                                      receive_of(connections.receive, in)};
   rank.run(transfers);
   in.expect(seed, 10'000, what);
+}
+
+// listen() into a handle of the version's size, with guard bytes behind it.
+void* listen_within(Rank& rank, std::span<std::byte> handle) {
+  constexpr std::byte kGuard{0xA5};
+  const size_t size = rank.net().version == 4 ? nccl::kHandleSizeV4 : nccl::kHandleSize;
+  std::fill(handle.begin(), handle.end(), kGuard);
+  void* const listener = rank.net().listen(rank.device(), handle.data());
+  if (std::any_of(handle.begin() + static_cast<ptrdiff_t>(size), handle.end(),
+                  [](std::byte each) { return each != kGuard; }))
+    throw Failure{"listen() writes behind the " + std::to_string(size) + " bytes of a handle"};
+  return listener;
 }
 
 }  // namespace
@@ -53,10 +66,10 @@ void check_devices(Rank& rank) {
 // Accepting before a peer connects, and connecting before the peer accepts: both must return.
 void check_connect(Rank& rank) {
   constexpr size_t kConnecting = 0;
-  alignas(16) std::array<std::byte, nccl::kHandleSize> own{};
+  alignas(16) std::array<std::byte, nccl::kHandleSize + 64> own{};
   Net& net = rank.net();
   Outcome outcome = Outcome::success;
-  void* const listener = net.listen(rank.device(), own.data());
+  void* const listener = listen_within(rank, own);
   rank.at("accept() before a peer connects");
   if (net.accept(listener, outcome) != nullptr || outcome != Outcome::success)
     throw Failure{"accept() without a peer does not return success and a null pointer"};
