@@ -169,6 +169,18 @@ static void wrong_calls(void) {
   CHECK(strcmp(text, "fi_sockaddr_in://127.0.0.10:7001") == 0);
 }
 
+// Capabilities of one direction have their modifiers, as those of both.
+static void modifiers(void) {
+  struct fi_info *hints = hints_of("weft", FI_EP_RDM, FI_MSG | FI_TAGGED), *found;
+  hints->tx_attr->caps = FI_MSG;
+  hints->rx_attr->caps = FI_TAGGED;
+  OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &found));
+  IS(found->tx_attr->caps, FI_MSG | FI_SEND);
+  IS(found->rx_attr->caps, FI_TAGGED | FI_RECV);
+  fi_freeinfo(hints);
+  fi_freeinfo(found);
+}
+
 static struct fid_mr *exposed(void *bytes, size_t length) {
   struct fid_mr *mr;
   OK(fi_mr_reg(domain, bytes, length, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
@@ -222,6 +234,7 @@ int main(int count, char **words) {
       {"errors_have_texts", errors_have_texts, FI_VERSION(1, 17), FI_MSG | FI_TAGGED},
       {"old_error_entry", old_error_entry, FI_VERSION(1, 4), FI_MSG},
       {"wrong_calls", wrong_calls, FI_VERSION(1, 17), FI_MSG},
+      {"modifiers", modifiers, FI_VERSION(1, 17), FI_MSG},
       {"atomic_errors", atomic_errors, FI_VERSION(1, 17), FI_MSG | FI_ATOMIC},
       {"fence", fence, FI_VERSION(1, 17), FI_MSG | FI_FENCE},
   };

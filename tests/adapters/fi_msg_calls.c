@@ -80,10 +80,28 @@ static void sizes_beyond(void) {
   OK(fi_close(&a.ep->fid));
 }
 
+// A buffer for many messages is not offered, and so not accepted in silence.
+static void multi_receive(void) {
+  struct fi_info *hints = hints_of("weft_msg", FI_EP_MSG, FI_MSG), *found;
+  struct side a = opened();
+  char bytes[64];
+  struct iovec iov = {bytes, sizeof bytes};
+  const struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1};
+  OK(fi_enable(a.ep));
+  IS(fi_recvmsg(a.ep, &msg, FI_MULTI_RECV), -FI_EOPNOTSUPP);
+  hints->rx_attr->op_flags = FI_MULTI_RECV;
+  IS(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &found), -FI_ENODATA);
+  hints->rx_attr->op_flags = 0;
+  hints->tx_attr->tclass = FI_TC_LOW_LATENCY;
+  OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &found));
+  IS(found->tx_attr->tclass, FI_TC_LOW_LATENCY);
+}
+
 int main(int count, char **words) {
   static const struct test_case kCases[] = {
       {"refusal", refusal, FI_VERSION(1, 17), FI_MSG},
       {"old_refusal", old_refusal, FI_VERSION(1, 4), FI_MSG},
+      {"multi_receive", multi_receive, FI_VERSION(1, 17), FI_MSG},
       {"sizes_beyond", sizes_beyond, FI_VERSION(1, 17), FI_MSG},
   };
   return run_cases(count, words, kCases, sizeof kCases / sizeof kCases[0], open_domain);

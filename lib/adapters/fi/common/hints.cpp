@@ -143,7 +143,7 @@ int restrict_context(Attributes& own, const Attributes& hints, const char* which
   own.op_flags = hints.op_flags;
   if (hints.size != 0) own.size = hints.size;
   if (hints.iov_limit != 0) own.iov_limit = hints.iov_limit;
-  if (hints.caps != 0) own.caps = hints.caps;
+  if (hints.caps != 0) own.caps &= with_modifiers(hints.caps);
   return 0;
 }
 
@@ -156,11 +156,12 @@ int restrict_transmit(fi_tx_attr& own, const fi_tx_attr& hints) noexcept {
                          FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_MORE | FI_FENCE;
   if (has_beyond(hints.op_flags, known))
     return excluded("tx_attr->op_flags", hints.op_flags, known);
+  own.tclass = hints.tclass;
   return restrict_context(own, hints, "tx_attr");
 }
 
 int restrict_receive(fi_rx_attr& own, const fi_rx_attr& hints) noexcept {
-  const uint64_t known = FI_COMPLETION | FI_MULTI_RECV | FI_MORE;
+  const uint64_t known = FI_COMPLETION | FI_MORE | (own.caps & FI_MULTI_RECV);
   if (has_beyond(hints.op_flags, known))
     return excluded("rx_attr->op_flags", hints.op_flags, known);
   return restrict_context(own, hints, "rx_attr");

@@ -6,6 +6,8 @@
 namespace weft::fi {
 namespace {
 
+constexpr uint64_t kDmabuf = uint64_t{1} << 40;  // FI_MR_DMABUF of 1.20: mr_iov is no iovec
+
 Mr& of(fid* mr) noexcept { return *static_cast<Mr*>(reinterpret_cast<fid_mr*>(mr)); }
 
 int close(fid* fid) noexcept {
@@ -43,7 +45,8 @@ int reg(fid* fid, const void* buffer, size_t length, uint64_t access, uint64_t, 
         uint64_t flags, fid_mr** out, void* context) noexcept {
   return guarded([&]() -> int {
     if (fid->fclass != FI_CLASS_DOMAIN) return -FI_EINVAL;
-    if (flags & FI_RMA_EVENT) return -FI_EOPNOTSUPP;
+    if (flags & (FI_RMA_EVENT | kDmabuf))
+      return not_supported(FI_LOG_MR, "fi_mr_reg: no FI_RMA_EVENT, no FI_MR_DMABUF");
     auto& domain = *static_cast<Domain*>(reinterpret_cast<fid_domain*>(fid));
     auto region = domain.device->domain.register_memory(
         const_cast<void*>(buffer), length, access_of(access, is_on_demand(domain, access)));

@@ -78,6 +78,8 @@ ssize_t receive(const Queue& queue, Operations& operations, uint32_t owner,
 ssize_t recv_flags(fid_ep* fid, const iovec* iov, size_t count, void* context,
                    uint64_t flags) noexcept {
   Ep& ep = endpoint_of(fid);
+  if (flags & FI_MULTI_RECV)
+    return not_supported(FI_LOG_EP_DATA, "fi_recvmsg: FI_MULTI_RECV is not offered");
   if (!ep.qp || ep.shared != nullptr) return -FI_EOPBADSTATE;
   return receive(ep.qp, ep.receives, ep.number, *ep.domain.device, iov, count, context,
                  (ep.bound.receive.call_flags(flags) & FI_COMPLETION) != 0);

@@ -83,6 +83,7 @@ Rdm::Rdm(Domain& parent, Info described, void* user_context)
              .collective = nullptr},
       domain(parent),
       info(std::move(described)),
+      peers_(static_cast<uint8_t>(fi_tc_dscp_get(info->tx_attr->tclass) << 2)),
       messages_(*this, kLimits) {
   bound.transmit.flags = info->tx_attr->op_flags;
   bound.receive.flags = info->rx_attr->op_flags;

@@ -17,9 +17,7 @@ size_t Peers::Hash::operator()(const std::pair<Gid, uint32_t>& key) const noexce
 
 message::Peer Peers::add(const Name& name) {
   const auto peer = static_cast<message::Peer>(peers_.size());
-  peers_.push_back({.name = name,
-                    .number = FI_ADDR_NOTAVAIL,
-                    .handle = AddressHandle({.destination = name.gid})});
+  peers_.push_back({.name = name, .number = FI_ADDR_NOTAVAIL, .handle = handle_of(name.gid)});
   if (name.queue.value != 0)
     by_queue_[{name.gid, name.queue.value}] = peer;
   else
@@ -98,7 +96,7 @@ void Peers::resolved(uint32_t cookie, const Gid& gid, QpNum queue) {
   if (is_new) {
     known.name.gid = gid;
     known.name.queue = queue;
-    known.handle = AddressHandle({.destination = gid});
+    known.handle = handle_of(gid);
   } else {  // it has sent messages, or was inserted with its queue pair number
     for (auto& entry : by_port_)
       if (entry.second == peer) entry.second = at->second;

@@ -31,6 +31,8 @@ struct RdmPeer {
 // One thread at a time.
 class Peers {
  public:
+  // Handles have this traffic class (the DSCP, times 4).
+  explicit Peers(uint8_t traffic_class) noexcept : traffic_class_(traffic_class) {}
   // The peer with a number in the address vector; null: there is none. Throws std::bad_alloc.
   RdmPeer* find(Av& av, fi_addr_t number, message::Peer& out);
   // The peer that a message came from. Throws std::bad_alloc.
@@ -74,6 +76,11 @@ class Peers {
   std::unordered_map<uint32_t, message::Peer> by_cookie_;  // those that are asked for
   std::vector<message::Peer> by_number_;
   uint64_t changes_ = 0;  // of the address vector, when by_number_ was right
+  AddressHandle handle_of(const Gid& gid) const noexcept {
+    return AddressHandle({.destination = gid, .traffic_class = traffic_class_});
+  }
+
+  const uint8_t traffic_class_;
   size_t outstanding_ = 0;
   base::SecureRandom random_;
 };
