@@ -68,8 +68,19 @@ void close_device_if_unused(DeviceEntry& entry) noexcept {
   if (entry.users == 0) entry.open_device.reset();
 }
 
+// At the end of an opening, failed or not. Under entry.lock.
+struct Opening {
+  DeviceEntry& entry;
+  ~Opening() {
+    const int error = errno;  // of the refusal
+    close_device_if_unused(entry);
+    errno = error;
+  }
+};
+
 ibv_context* open(DeviceEntry& entry) {
   const std::lock_guard guard(entry.lock);
+  const Opening opening{entry};
   if (!entry.open_device) {
     auto device = Device::open(entry.spec);
     if (!device) return refuse_null<ibv_context>(kOpen, device.error());
@@ -94,7 +105,6 @@ ibv_context* open(DeviceEntry& entry) {
     const int error = errno;
     forget(&verbs);
     close_event_descriptors(*context);
-    close_device_if_unused(entry);
     return refuse_null<ibv_context>(error, kOpen,
                                     "cannot create descriptors of asynchronous events");
   }

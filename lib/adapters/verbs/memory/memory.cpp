@@ -288,8 +288,9 @@ ibv_mr* weft_reg_mr_ex(ibv_pd* pd, MrInitAttr* attr) {
 int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
   WEFT_FORWARD(mr->context, ibv_rereg_mr, mr, flags, pd, address, length, access);
   if (check_change(of(mr), flags, pd, address, length, access) != 0) return IBV_REREG_MR_ERR_INPUT;
-  return without_exceptions(
+  const int error = without_exceptions(
       "ibv_rereg_mr", [&] { return change_region(of(mr), flags, pd, address, length, access); });
+  return error == ENOMEM ? int{IBV_REREG_MR_ERR_CMD} : error;
 }
 
 int ibv_dereg_mr(ibv_mr* verbs) {

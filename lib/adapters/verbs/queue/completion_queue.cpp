@@ -124,14 +124,16 @@ int ibv_resize_cq(ibv_cq* verbs, int cqe) {
   WEFT_FORWARD(verbs->context, ibv_resize_cq, verbs, cqe);
   constexpr const char* kCall = "ibv_resize_cq";
   if (cqe <= 0) return refuse(EINVAL, kCall, "cqe is %d", cqe);
-  Cq& cq = of(verbs);
-  const auto resized = cq.queue.resize(static_cast<uint32_t>(cqe));
-  // The kernel says EINVAL where more completions are in the queue than would fit.
-  if (!resized && resized.error().code == weft::Code::busy)
-    return refuse(EINVAL, kCall, "%s", resized.error().message.c_str());
-  if (!resized) return refuse(kCall, resized.error());
-  verbs->cqe = static_cast<int>(cq.queue.capacity());
-  return 0;
+  return without_exceptions(kCall, [&] {
+    Cq& cq = of(verbs);
+    const auto resized = cq.queue.resize(static_cast<uint32_t>(cqe));
+    // The kernel says EINVAL where more completions are in the queue than would fit.
+    if (!resized && resized.error().code == weft::Code::busy)
+      return refuse(EINVAL, kCall, "%s", resized.error().message.c_str());
+    if (!resized) return refuse(kCall, resized.error());
+    verbs->cqe = static_cast<int>(cq.queue.capacity());
+    return 0;
+  });
 }
 
 int ibv_destroy_cq(ibv_cq* verbs) {
