@@ -88,7 +88,7 @@ struct CommunicatorOptions {
   std::string name = "0";  // distinguishes communicators that share a store; must not be reused
   Numerics numerics = Numerics::run;
   // The network between the ranks, to select algorithms by predicted time: a TOML file, or the name
-  // of one in scenarios/collectives below the current directory. Rank r is chip r. The same on all
+  // of one in scenarios/collectives, which comes with weft. Rank r is chip r. The same on all
   // ranks. Empty: selection by size, as in groups made by split() and shrink().
   std::string topology{};
   Duration limit = Duration::from_s(300);         // for each operation, from its call on

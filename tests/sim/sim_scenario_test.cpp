@@ -122,6 +122,26 @@ TEST_CASE("every shipped scenario reads, and repeats with its seed") {
   CHECK(count >= 6);
 }
 
+TEST_CASE("a scenario anywhere names the workloads and networks that come with weft") {
+  const std::filesystem::path path = std::filesystem::temp_directory_path() /
+                                     ("weft_elsewhere_" + std::to_string(getpid()) + ".toml");
+  std::ofstream(path) << "[network]\nkind = \"fat-tree\"\nk = 8\n"
+                         "degraded = \"networks/fat-tree-8-degraded.csv\"\n[[flows]]\n"
+                         "kind = \"poisson\"\nsizes = \"websearch\"\nload = 0.5\nuntil = \"1ms\"\n";
+  const Result<Scenario> scenario = read_scenario(path.string(), 1);
+  std::filesystem::remove(path);
+  INFO((scenario ? std::string() : scenario.error().message));
+  REQUIRE(scenario);
+  CHECK(!scenario->flows.empty());
+  const Result<Scenario> named = read_scenario("incast-16", 1);
+  REQUIRE(named);
+  CHECK(named->flows.size() == 16);
+  const Result<Scenario> none = read_scenario("incast-1600", 1);
+  REQUIRE(!none);
+  CHECK(none.error().message.find("incast-1600") != std::string::npos);
+  CHECK(none.error().message.find("/scenarios") != std::string::npos);
+}
+
 std::string complaint(const std::string& text) {
   const std::filesystem::path path = std::filesystem::temp_directory_path() /
                                      ("weft_scenario_" + std::to_string(getpid()) + ".toml");

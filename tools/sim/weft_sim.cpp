@@ -45,7 +45,8 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.require_subcommand(1);
   CLI::App* const runner = app.add_subcommand("run", "Run flows under one or more controllers");
-  runner->add_option("scenario", run.scenario, "A TOML file; those of scenarios/ to begin with");
+  runner->add_option("scenario", run.scenario,
+                     "A TOML file, or the name of one that comes with weft: websearch-50");
   runner->add_option("--topology", run.topology, "CSV of links: node_a,node_b,gbps,delay_ns");
   runner->add_option("--degraded", run.degraded, "CSV of slower directions: from,to,gbps");
   runner->add_option("--flows", run.flows,

@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 #include <mutex>
 
+#include "lib/base/installed/file_of.hpp"
 #include "lib/base/module/file.hpp"
 
 namespace weft::base {
@@ -47,15 +47,6 @@ bool is_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
   });
-}
-
-// The file that holds `symbol`, or "".
-std::string file_of(const void* symbol) {
-  Dl_info info = {};
-  if (dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return {};
-  const std::unique_ptr<char, decltype(&std::free)> path(realpath(info.dli_fname, nullptr),
-                                                         &std::free);
-  return path == nullptr ? std::string() : std::string(path.get());
 }
 
 // The path of a module, or "".

@@ -7,24 +7,29 @@
 #include <cmath>
 #include <filesystem>
 
+#include "lib/base/installed/scenario_file.hpp"
 #include "lib/collective/model/lanes.hpp"
 
 namespace weft::collective {
 
 namespace {
-const std::string kTopologyFolder = "scenarios/collectives";
+const std::string kFolder = "collectives/";
 }
 
 std::vector<std::string> topology_profiles(const std::string& name) {
   std::vector<std::string> profiles;
   if (std::filesystem::is_regular_file(name) ||
-      std::filesystem::is_regular_file(kTopologyFolder + "/" + name + ".toml"))
+      !base::scenario_file(kFolder + name + ".toml").empty())
     return {name};
-  std::error_code unreadable;
-  for (const auto& entry : std::filesystem::directory_iterator(kTopologyFolder, unreadable)) {
-    const std::string stem = entry.path().stem().string();
-    if (entry.path().extension() == ".toml" && stem.starts_with(name + "-"))
-      profiles.push_back(stem);
+  for (const std::string& folder : base::scenario_folders()) {
+    std::error_code unreadable;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(folder + "/" + kFolder, unreadable)) {
+      const std::string stem = entry.path().stem().string();
+      if (entry.path().extension() == ".toml" && stem.starts_with(name + "-"))
+        profiles.push_back(stem);
+    }
+    if (!profiles.empty()) break;
   }
   if (profiles.empty()) return {name};
   std::sort(profiles.begin(), profiles.end());
@@ -216,10 +221,14 @@ std::vector<DeadLanes> read_dead(const toml::array& list, const std::string& fil
 
 Result<Topology> read_topology(const std::string& name) {
   std::string file = name;
-  if (!std::filesystem::is_regular_file(file)) file = kTopologyFolder + "/" + name + ".toml";
-  if (!std::filesystem::is_regular_file(file))
-    return Error{Code::not_found, "no topology '" + name + "': name a TOML file, or one of " +
-                                      "scenarios/collectives from the root of the sources"};
+  if (!std::filesystem::is_regular_file(file)) file = base::scenario_file(kFolder + name + ".toml");
+  if (file.empty()) {
+    std::string folders;
+    for (const std::string& folder : base::scenario_folders())
+      folders += " " + folder + "/" + kFolder;
+    return Error{Code::not_found, "no topology '" + name + "': name a TOML file, or one (without " +
+                                      ".toml) of" + folders};
+  }
   const toml::parse_result parsed = toml::parse_file(file);
   if (!parsed)
     return Error{Code::invalid_argument, file + ":" +

@@ -10,9 +10,9 @@
 
 namespace weft::collective {
 
-// `name` is a file, or the name (without .toml) of a file in scenarios/collectives below the
-// current directory. Errors: not_found, invalid_argument (the message has the line), not_supported
-// (built without toml++).
+// `name` is a file, or the name (without .toml) of one in collectives/ of the scenarios that come
+// with weft (lib/base/installed/scenario_file.hpp). Errors: not_found, invalid_argument (the
+// message has the line), not_supported (built without toml++).
 Result<Topology> read_topology(const std::string& name);
 
 // The names to pass to read_topology(): `name` itself, or all files NAME-*.toml there, sorted, for

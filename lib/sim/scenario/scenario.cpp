@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <set>
 
+#include "lib/base/installed/scenario_file.hpp"
 #include "lib/sim/scenario/networks.hpp"
 
 namespace weft::sim::scenario {
@@ -101,14 +102,9 @@ class Section {
   std::set<std::string> used_;
 };
 
-std::string beside(const std::string& file, const std::string& name) {
-  const std::filesystem::path path(name);
-  return path.is_absolute() ? name : (std::filesystem::path(file).parent_path() / path).string();
-}
-
 Result<fabric::Topology> build_network(const std::string& file, Section& section) {
   const std::string kind = section.text("kind");
-  if (kind == "csv") return read_topology(beside(file, section.text("file")));
+  if (kind == "csv") return read_topology(base::file_beside(file, section.text("file")));
   NetworkSize size;
   size.hosts = section.count("hosts", 0);
   size.mbps = static_cast<uint32_t>(section.number("gbps", 100, 0.001, 4000) * 1000);
@@ -137,7 +133,7 @@ Result<fabric::Topology> read_network(Reader& reader, const toml::table& root) {
   Result<fabric::Topology> topology = build_network(reader.file, section);
   if (!topology) section.fail("kind", topology.error().message);
   if (const std::string degraded = section.text("degraded"); topology && !degraded.empty()) {
-    Result<void> done = read_degraded(beside(reader.file, degraded), *topology);
+    Result<void> done = read_degraded(base::file_beside(reader.file, degraded), *topology);
     if (!done) section.fail("degraded", done.error().message);
   }
   for (const char* const key :
@@ -150,8 +146,8 @@ Result<fabric::Topology> read_network(Reader& reader, const toml::table& root) {
 
 // "websearch" is a shipped distribution, everything else a file.
 Result<std::vector<SizePoint>> sizes_of(const std::string& file, const std::string& name) {
-  if (name.find('.') != std::string::npos) return read_sizes(beside(file, name));
-  return read_sizes(beside(file, "workloads/cdf_" + name + ".csv"));
+  if (name.find('.') != std::string::npos) return read_sizes(base::file_beside(file, name));
+  return read_sizes(base::file_beside(file, "workloads/cdf_" + name + ".csv"));
 }
 
 // One [[flows]] table.
@@ -169,7 +165,7 @@ FlowList make_flows(Reader& reader, Section& section, const fabric::Topology& to
   section.finish();
   if (reader.failed()) return {};
   if (kind == "csv") {
-    Result<FlowList> flows = read_flows(beside(reader.file, source));
+    Result<FlowList> flows = read_flows(base::file_beside(reader.file, source));
     if (!flows) section.fail("file", flows.error().message);
     return flows ? *flows : FlowList();
   }
@@ -313,7 +309,16 @@ void read_sweeps(Reader& reader, const toml::table& root, Scenario& scenario) {
 
 }  // namespace
 
-Result<Scenario> read_scenario(const std::string& file, uint64_t seed) {
+Result<Scenario> read_scenario(const std::string& name, uint64_t seed) {
+  std::string file = name;
+  if (std::error_code error; !std::filesystem::is_regular_file(file, error))
+    file = base::scenario_file(name + ".toml");
+  if (file.empty()) {
+    std::string folders;
+    for (const std::string& folder : base::scenario_folders()) folders += " " + folder;
+    return Error{Code::not_found, "no scenario '" + name + "': name a TOML file, or one (without " +
+                                      ".toml) of" + folders};
+  }
   Reader reader{.file = file};
   const toml::parse_result parsed = toml::parse_file(file);
   if (!parsed) {
@@ -346,9 +351,9 @@ Result<Scenario> read_scenario(const std::string& file, uint64_t seed) {
 
 namespace weft::sim::scenario {
 
-Result<Scenario> read_scenario(const std::string& file, uint64_t) {
+Result<Scenario> read_scenario(const std::string& name, uint64_t) {
   return Error{Code::not_supported,
-               file +
+               name +
                    ": this build reads no TOML: apt-get install libtomlplusplus-dev and "
                    "configure again, or use --topology and --flows"};
 }

@@ -26,8 +26,10 @@ struct Scenario {
   std::vector<double> buckets;  // upper ends of the size buckets
 };
 
-// Random flows are drawn with `seed`: the same file and seed give the same scenario. An error names
-// the file, the line, the key and the reason.
-Result<Scenario> read_scenario(const std::string& file, uint64_t seed);
+// `name` is a TOML file, or the name (without .toml) of one that comes with weft. What the file
+// names is looked for beside it, then among what comes with weft
+// (lib/base/installed/scenario_file.hpp). Random flows are drawn with `seed`: the same file and
+// seed give the same scenario. An error names the file, the line, the key and the reason.
+Result<Scenario> read_scenario(const std::string& name, uint64_t seed);
 
 }  // namespace weft::sim::scenario
