@@ -19,7 +19,8 @@ enum : size_t { kAlpha = 1, kBeta, kLow, kHigh, kMinRtt, kAdditive };
 constexpr Parameter kParameters[] = {
     {"min_rate_mbps", "Mb/s", 1000, "as timely"},
     {"alpha", "weight of the newest", 0.875, "as timely"},
-    {"beta", "factor", 0.008, "ECN or Delay, section 5"},
+    {"beta", "factor", 0.8,
+     "TIMELY section 4.3; ECN or Delay's 0.008 needs a hundred RTTs to halve"},
     {"t_low_us", "us", 50, "TIMELY section 6"},
     {"t_high_us", "us", 500, "TIMELY section 6"},
     {"min_rtt_us", "us", 20, "as timely"},
