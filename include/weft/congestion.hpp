@@ -141,7 +141,7 @@ struct Kind {
   bool moves_pending = false;  // a new rate also reschedules the packet that is being paced
   bool sprayed = false;        // one window over many paths (SRD); counts bytes on the wire
   bool echoes_marks = false;   // needs Ack::marked: acknowledgements must echo ECN marks
-  // ACKs use the control class even if the flow has a window (simulator).
+  // A PAUSE does not stop ACKs at the hosts even if the flow has a window (simulator).
   bool control_acks = false;
   size_t cnp_interval = 0;         // index of the parameter that spaces CNPs, in us; 0: none
   Marking marking{};               // default ECN thresholds of switches (simulator)

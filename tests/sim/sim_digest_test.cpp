@@ -35,8 +35,8 @@ std::vector<FlowSpec> mixed_flows(const fabric::Topology& topology) {
 TEST_CASE("digests of runs equal the snapshot, from every compiler") {
   const fabric::Topology topology = *scenario::make_fat_tree({.fabric_mbps = 50'000, .k = 4});
   const std::vector<FlowSpec> flows = mixed_flows(topology);
-  const Parameters roomy;
-  const Parameters tight = with({{"switch.buffer_mb", "0.5"}, {"net.floor_ns", "0"}});
+  const Parameters roomy = with({{"net.floor_ns", "1"}});
+  const Parameters tight = with({{"switch.buffer_mb", "0.5"}});
   std::string text;
   for (const congestion::Kind* kind : congestion::kinds()) {
     for (const Parameters* parameters : {&roomy, &tight}) {

@@ -8,22 +8,27 @@
 namespace weft::sim::flow {
 namespace {
 
+Parameters whole_ns() { return with({{"net.floor_ns", "1"}}); }
+
 TEST_CASE("an unloaded flow takes serialisation and delay at every hop, in whole ns") {
   // 1 packet of 1048 B at 100G: 83 ns (83.84 cut), 2 links each way; ACK of 60 B: 4 ns.
-  const RunResult one = simulate(star(2), "none", {{.src = 0, .dst = 1, .bytes = 1000}});
+  const RunResult one =
+      simulate(star(2), "none", {{.src = 0, .dst = 1, .bytes = 1000}}, whole_ns());
   CHECK(one.flows[0].fct_ns == 2 * (83 + 1000) + 2 * (4 + 1000));
   // hpcc: 1090 B (87 ns) and ACKs of 88 B (7 ns).
-  const RunResult telemetry = simulate(star(2), "hpcc", {{.src = 0, .dst = 1, .bytes = 1000}});
+  const RunResult telemetry =
+      simulate(star(2), "hpcc", {{.src = 0, .dst = 1, .bytes = 1000}}, whole_ns());
   CHECK(telemetry.flows[0].fct_ns == 2 * (87 + 1000) + 2 * (7 + 1000));
   // timely: 1056 B (84 ns). The last packet is as short as it needs to be: 57 B, 4 ns.
-  const RunResult stamped = simulate(star(2), "timely", {{.src = 0, .dst = 1, .bytes = 1}});
+  const RunResult stamped =
+      simulate(star(2), "timely", {{.src = 0, .dst = 1, .bytes = 1}}, whole_ns());
   CHECK(stamped.flows[0].fct_ns == 2 * (4 + 1000) + 2 * (4 + 1000));
   // 100 packets leave back to back.
-  const RunResult many = simulate(star(2), "none", {{.src = 0, .dst = 1, .bytes = 100'000}});
+  const RunResult many =
+      simulate(star(2), "none", {{.src = 0, .dst = 1, .bytes = 100'000}}, whole_ns());
   CHECK(many.flows[0].fct_ns == one.flows[0].fct_ns + 99 * 83);
   // Exact: 83.84 ns and 4.8 ns.
-  const RunResult exact = simulate(star(2), "none", {{.src = 0, .dst = 1, .bytes = 100'000}},
-                                   with({{"net.floor_ns", "0"}}));
+  const RunResult exact = simulate(star(2), "none", {{.src = 0, .dst = 1, .bytes = 100'000}});
   CHECK(exact.flows[0].fct_ns == (101 * 83'840 + 2 * 4'800 + 4'000'000) / 1000);
 }
 
@@ -116,10 +121,43 @@ TEST_CASE("a ring of switches with small buffers deadlocks under PFC, and the cy
   for (const FlowResult& flow : windowed.flows) CHECK(flow.fct_ns > 0);
 }
 
+// A packet has room for the telemetry of five switches; with six a queue at the last would go
+// unseen.
+TEST_CASE("a controller by telemetry refuses a network of more switches than a packet records") {
+  const auto line = [](uint32_t switches) {
+    std::vector<fabric::Cable> cables = {{0, 2, 100'000, 1000}, {1, 1 + switches, 100'000, 1000}};
+    for (uint32_t i = 0; i + 1 < switches; ++i) cables.push_back({2 + i, 3 + i, 100'000, 1000});
+    return *fabric::Topology::make(std::move(cables));
+  };
+  for (const char* const controller : {"hpcc", "powertcp"}) {
+    CHECK(make_scheme(controller, Parameters(), line(5)));
+    const Result<Scheme> scheme = make_scheme(controller, Parameters(), line(6));
+    REQUIRE(!scheme);
+    CHECK(scheme.error().code == Code::not_supported);
+    CHECK(scheme.error().message.find("6 switches") != std::string::npos);
+  }
+  CHECK(make_scheme("hpcc-pint", Parameters(), line(6)));
+  CHECK(make_scheme("dcqcn-nic", Parameters(), line(6)));
+}
+
+// While two flows fill the queue to host 1, the acknowledgements of the flow that it sends join
+// that queue.
+TEST_CASE("acknowledgements wait in the queue of data in switches unless they have class 0") {
+  std::vector<FlowSpec> flows = incast(1, 100'000);
+  flows.push_back({.src = 2, .dst = 1, .bytes = 1'000'000});
+  flows.push_back({.src = 3, .dst = 1, .bytes = 1'000'000});
+  const auto first_done = [&](const char* ack_class) {
+    return simulate(star(4), "none", flows, with({{"net.ack_class", ack_class}})).flows[0].fct_ns;
+  };
+  CHECK(first_done("auto") == first_done("3"));
+  CHECK(first_done("0") + 5'000 < first_done("3"));
+}
+
 TEST_CASE("two flows of one NIC are served round robin, within the NIC's rate") {
-  const RunResult r = simulate(
-      star(3), "none",
-      {{.src = 0, .dst = 1, .bytes = 1'000'000}, {.src = 0, .dst = 2, .bytes = 1'000'000}});
+  const RunResult r =
+      simulate(star(3), "none",
+               {{.src = 0, .dst = 1, .bytes = 1'000'000}, {.src = 0, .dst = 2, .bytes = 1'000'000}},
+               whole_ns());
   const int64_t alone = 2 * (83 + 1000) + 2 * (4 + 1000) + 999 * 83;
   CHECK(r.flows[0].fct_ns == alone + 999 * 83);
   CHECK(r.flows[1].fct_ns == alone + 1000 * 83);

@@ -47,6 +47,9 @@ void print_outcome(const Comparison& comparison, const Outcome& outcome) {
       goodput_gbps(comparison, outcome), jain.mean, jain.least, jain.links);
   std::printf("  FCT first/p50/p99/last %.2f/%.2f/%.2f/%.2f us, trimmed %llu\n", times.first,
               times.p50, times.p99, times.last, number(r.counters.trimmed));
+  if (r.counters.unrecorded > 0)
+    std::printf("  NO TELEMETRY of %llu hops: detours are longer than the records of a packet\n",
+                number(r.counters.unrecorded));
   if (r.stalled) std::printf("  STALLED: flows without a route to their destination\n");
   if (r.deadlocked) std::printf("  DEADLOCK: PFC pauses in a cycle: %s\n", r.deadlock.c_str());
   std::printf("  %-20s %8s %9s %9s %9s %9s\n", "FCT slowdown", "flows", "p50", "p95", "p99",

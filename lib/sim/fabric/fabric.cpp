@@ -200,8 +200,9 @@ void Fabric::transmit(uint32_t number, const Packet& packet) {
     if (settings_.telemetry.mode == Telemetry::digest)
       stamped = update_digest(port, packet, settings_.telemetry,
                               event == Event::data && !packet.tag.control, wheel_.now(), random_);
-    else if (event == Event::data)
-      add_record(telemetry_[packet.stamp], settings_.telemetry, port, wheel_.now());
+    else if (event == Event::data &&
+             !add_record(telemetry_[packet.stamp], settings_.telemetry, port, wheel_.now()))
+      ++counters_.unrecorded;
   }
   port.free_at = wheel_.now() + port.time_of[packet.bytes];
   port.sent_bytes += packet.bytes;

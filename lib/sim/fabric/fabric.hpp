@@ -44,6 +44,7 @@ struct Counters {
   uint64_t pfc_sent = 0;  // PFC frames of both kinds
   uint64_t pfc_lost = 0;  // sent into links that are down
   uint64_t hops = 0;
+  uint64_t unrecorded = 0;  // hops beyond the records of telemetry that a packet has room for
 };
 
 class Fabric {

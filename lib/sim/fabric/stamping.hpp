@@ -13,14 +13,16 @@
 namespace weft::sim::fabric {
 
 // An INT record (HPCC simulator): time = start of serialisation, queue = bytes of all classes left
-// behind, sent = bytes that the port has sent before this packet.
-inline void add_record(TelemetryBlock& block, const TelemetrySettings& steps, const Port& port,
+// behind, sent = bytes that the port has sent before this packet. False: the block is full, after a
+// detour around a failed link.
+inline bool add_record(TelemetryBlock& block, const TelemetrySettings& steps, const Port& port,
                        int64_t now) noexcept {
-  if (block.count == congestion::kMaxHops) return;
+  if (block.count == congestion::kMaxHops) return false;
   const uint32_t queue = port.queue_bytes + port.control_bytes;
   const auto sent = static_cast<uint32_t>(port.sent_bytes / steps.sent_step * steps.sent_step);
   block.hops[block.count++] = {port.mbps, static_cast<uint32_t>(now / 1000), sent,
                                queue / steps.queue_step * steps.queue_step};
+  return true;
 }
 
 // The digest of hpcc-pint that the packet carries on (HPCC simulator). Every packet updates the

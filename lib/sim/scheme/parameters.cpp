@@ -37,18 +37,21 @@ constexpr Key kKeys[] = {
      1000},
     {"net.digest_bytes", "B", 2, "digest in each data packet: hpcc-pint", false, 0, 1000},
     {"net.ack_class", "0 or 3", kAuto,
-     "class of acknowledgements; auto: 0 (strict priority, never paused), 3 for hpcc, hpcc-pint, "
-     "dctcp and dcqcn with a window",
+     "class of acknowledgements; 0: strict priority, never paused; 3: in the queue of data; auto: "
+     "3, sprayed 0",
      true, 0, 3},
+    {"net.ack_pause", "0 or 1", kAuto,
+     "a PAUSE of data stops acknowledgements of class 3 at the hosts; auto: 1, 0 for controllers "
+     "by delay or without a window",
+     true, 0, 1},
     {"host.fidelity", "", 0,
      "hosts are light senders and receivers (flow), run the RoCE engine or, if the controller "
      "sprays, the SRD engine (engine), or the SRD engine whatever the controller (srd)",
      false, 0, 2, kFidelities},
-    {"net.floor_ns", "0 or 1", kAuto,
-     "serialisation and pacing truncated to whole ns at every hop, as in the reference; 0: exact; "
-     "auto: "
-     "1, sprayed 0",
-     true, 0, 1},
+    {"net.floor_ns", "0 or 1", 0,
+     "1: serialisation and pacing truncated to whole ns at every hop, as in HPCC's simulator, so "
+     "that links carry up to 5 % more than their rate; 0: exact",
+     false, 0, 1},
     {"net.base_rtt_ns", "ns", kAuto, "T of the whole network; auto: its largest unloaded RTT", true,
      1},
     {"switch.buffer_mb", "MiB", 32, "shared buffer of a switch", false, 0.01, 1e6},

@@ -38,6 +38,7 @@ enum class Net : size_t {
   stamp_bytes,
   digest_bytes,
   ack_class,
+  ack_pause,
   fidelity,
   whole_ns,
   base_rtt,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/base/check.hpp"
 #include "lib/srd/state/path_set.hpp"
 
 namespace weft::sim::flow {
@@ -19,13 +20,17 @@ double value(const Parameters& parameters, const Scheme& scheme, Net key, double
   return scheme.sprayed() ? sprayed : usual;
 }
 
-// Acknowledgements in class 0 (strictly first, never paused) or in class 3 beside data: as the
-// reference runs had it, by controller (HPCC simulator).
-bool acks_in_control(const Scheme& scheme, bool windowed, const Parameters& parameters) {
+// In switches acknowledgements share the queue of data. At the hosts they leave before data;
+// whether a PAUSE of data stops them there depends on the controller (HPCC simulator: its
+// ack_high_prio is a setting of hosts).
+void set_ack_class(Scheme& scheme, bool windowed, const Parameters& parameters) {
   const congestion::Kind& kind = *scheme.kind;
-  if (scheme.sprayed()) return true;
-  if (!parameters.is_auto(Net::ack_class)) return parameters[Net::ack_class] == 0;
-  return kind.control_acks || kind.signal == Signal::delay || !windowed;
+  scheme.ack_control =
+      parameters.is_auto(Net::ack_class) ? scheme.sprayed() : parameters[Net::ack_class] == 0;
+  scheme.acks_ignore_pause =
+      scheme.ack_control || (parameters.is_auto(Net::ack_pause)
+                                 ? kind.control_acks || kind.signal == Signal::delay || !windowed
+                                 : parameters[Net::ack_pause] == 0);
 }
 
 uint32_t telemetry_bytes(const Scheme& scheme, const Parameters& parameters) {
@@ -187,6 +192,16 @@ Result<void> check_engines(const Scheme& scheme, const Parameters& parameters) {
   return {};
 }
 
+// A controller that has no record of a hop does not see that hop's queue, however long.
+Result<void> check_telemetry(const Scheme& scheme, size_t most_switches) {
+  if (scheme.kind->signal != Signal::telemetry || most_switches <= congestion::kMaxHops) return {};
+  return Error{Code::not_supported,
+               scheme.name + ": packets of this network pass up to " +
+                   std::to_string(most_switches) + " switches, and a packet has room for the " +
+                   "telemetry of " + std::to_string(congestion::kMaxHops) +
+                   "; take hpcc-pint, which needs one byte for any number, or another controller"};
+}
+
 int64_t cnp_interval_ps(const congestion::Preset& preset) {
   const size_t index = preset.kind->cnp_interval;
   return index == 0 ? 0 : static_cast<int64_t>(preset[index] * 1e6);
@@ -211,18 +226,26 @@ std::vector<uint32_t> some_path(const fabric::Topology& topology, uint32_t src, 
 
 namespace {
 
-// The path with the largest unloaded RTT. Every leaf against every other: hosts of one leaf differ
-// only in their own link, so the slowest one stands for all.
-std::vector<uint32_t> longest_path(const fabric::Topology& topology, uint32_t payload) {
+struct Extent {
+  std::vector<uint32_t> longest;  // the path with the largest unloaded RTT
+  size_t most_switches = 0;       // that any path passes
+};
+
+// Every leaf against every other: hosts of one leaf differ only in their own link, so the slowest
+// one stands for all.
+Extent extent_of(const fabric::Topology& topology, uint32_t payload) {
   std::vector<uint32_t> slowest(topology.node_count(), fabric::Topology::kNone);
   const auto cost = [&](std::span<const uint32_t> path) {
     return unloaded_rtt_ns(topology, path, payload);
   };
   std::vector<uint32_t> leaves;
-  std::vector<uint32_t> longest;
+  Extent extent;
   const auto compare = [&](uint32_t src, uint32_t dst) {
     std::vector<uint32_t> path = some_path(topology, src, dst);
-    if (longest.empty() || cost(path) > cost(longest)) longest = std::move(path);
+    WEFT_DCHECK(!path.empty());
+    extent.most_switches = std::max(extent.most_switches, path.size() - 1);
+    if (extent.longest.empty() || cost(path) > cost(extent.longest))
+      extent.longest = std::move(path);
   };
   for (const uint32_t host : topology.hosts()) {
     const uint32_t leaf = topology.to(topology.ports_of(host)[0]);
@@ -238,7 +261,7 @@ std::vector<uint32_t> longest_path(const fabric::Topology& topology, uint32_t pa
   for (const uint32_t from : leaves)
     for (const uint32_t to : leaves)
       if (from != to && slowest[from] != slowest[to]) compare(slowest[from], slowest[to]);
-  return longest;
+  return extent;
 }
 
 // A packet there and an acknowledgement back, exactly (UEC simulator).
@@ -254,7 +277,7 @@ double exact_rtt_ns(const fabric::Topology& topology, std::span<const uint32_t> 
 }  // namespace
 
 int64_t largest_rtt_ns(const fabric::Topology& topology, uint32_t payload) {
-  return unloaded_rtt_ns(topology, longest_path(topology, payload), payload);
+  return unloaded_rtt_ns(topology, extent_of(topology, payload).longest, payload);
 }
 
 Result<Scheme> make_scheme(std::string_view controller, const Parameters& parameters,
@@ -278,10 +301,11 @@ Result<Scheme> make_scheme(std::string_view controller, const Parameters& parame
   scheme.ack_bytes = static_cast<uint32_t>(number(Net::ack, 60, scheme.engines ? 110 : 64));
   if (scheme.kind->signal == Signal::telemetry)
     scheme.ack_bytes += static_cast<uint32_t>(parameters[Net::int_ack_bytes]);
-  scheme.ack_control = acks_in_control(scheme, with_window || scheme.kind->windowed, parameters);
+  set_ack_class(scheme, with_window || scheme.kind->windowed, parameters);
   scheme.timeout_ps = static_cast<int64_t>(number(Net::timeout, 500, 0) * 1e6);
-  scheme.whole_ns = number(Net::whole_ns, 1, 0) != 0;
-  const std::vector<uint32_t> longest = longest_path(topology, scheme.payload);
+  scheme.whole_ns = parameters[Net::whole_ns] != 0;
+  const auto [longest, most_switches] = extent_of(topology, scheme.payload);
+  if (Result<void> able = check_telemetry(scheme, most_switches); !able) return able.error();
   scheme.base_rtt_ns =
       number(Net::base_rtt, static_cast<double>(unloaded_rtt_ns(topology, longest, scheme.payload)),
              exact_rtt_ns(topology, longest, scheme.payload + scheme.header + scheme.ack_bytes));

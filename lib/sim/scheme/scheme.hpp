@@ -25,12 +25,13 @@ struct Scheme {
   uint32_t header = 0;         // of a data packet, without telemetry
   uint32_t data_overhead = 0;  // header and telemetry
   uint32_t ack_bytes = 0;
-  bool ack_control = false;      // acknowledgements in class 0
-  int64_t cnp_interval_ps = 0;   // 0: in the acknowledgement of each marked packet
-  int64_t timeout_ps = 0;        // retransmission, for networks that drop
-  uint32_t ack_every_bytes = 0;  // sprayed: an acknowledgement for so many bytes on the wire
-  congestion::PathRules paths;   // sprayed
-  bool whole_ns = true;
+  bool ack_control = false;        // acknowledgements in class 0, else in that of data
+  bool acks_ignore_pause = false;  // a PAUSE of data does not stop them at the hosts
+  int64_t cnp_interval_ps = 0;     // 0: in the acknowledgement of each marked packet
+  int64_t timeout_ps = 0;          // retransmission, for networks that drop
+  uint32_t ack_every_bytes = 0;    // sprayed: an acknowledgement for so many bytes on the wire
+  congestion::PathRules paths;     // sprayed
+  bool whole_ns = false;
   double base_rtt_ns = 0;  // T
   fabric::Settings fabric;
 

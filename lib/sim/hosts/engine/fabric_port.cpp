@@ -55,7 +55,8 @@ size_t FabricPort::transmit(std::span<const transport::TxFrame> frames) noexcept
     const fabric::Packet packet = pack(frames[n]);
     fabric::Port& port = wiring_.fabric.port(number_);
     ++wiring_.fabric.counters().sent;
-    if (port.paused && !packet.tag.control)
+    const bool ignores_pause = packet.tag.event == Event::nak && wiring_.scheme.acks_ignore_pause;
+    if (port.paused && !ignores_pause)
       port.data.push(packet, wiring_.pool);
     else
       wiring_.fabric.transmit(number_, packet);

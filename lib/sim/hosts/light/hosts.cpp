@@ -90,9 +90,9 @@ void Hosts::send_answer(const Packet& data, Event kind, bool cnp) {
   fabric::Port& port = fabric_.port(number);
   ++fabric_.counters().sent;
   if (port.free_at <= wheel_.now() && port.control.empty() && port.data.empty() &&
-      (scheme_.ack_control || (!port.paused && !fabric_.classes().enabled())))
+      (scheme_.acks_ignore_pause || (!port.paused && !fabric_.classes().enabled())))
     return fabric_.transmit(number, answer);
-  if (scheme_.ack_control)
+  if (scheme_.acks_ignore_pause)
     port.control.push(answer, pool_);
   else if (fabric_.classes().enabled())
     fabric_.classes()

@@ -99,10 +99,10 @@ void Hosts::serve_nic_classed(uint32_t number) {
   classes.charge(number, c, flow.last_bytes);
 }
 
-// Acknowledgements precede data; those of class 3 are paused like data.
+// Acknowledgements precede data; a PAUSE stops them unless the scheme says otherwise.
 bool Hosts::send_queued_answer(uint32_t number, fabric::Port& port) {
-  fabric::Fifo& queue = scheme_.ack_control ? port.control : port.data;
-  if (queue.empty() || (port.paused && !scheme_.ack_control)) return false;
+  fabric::Fifo& queue = scheme_.acks_ignore_pause ? port.control : port.data;
+  if (queue.empty() || (port.paused && !scheme_.acks_ignore_pause)) return false;
   Packet answer = queue.pop(pool_);
   fabric_.transmit(number, answer);
   return true;
