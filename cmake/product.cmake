@@ -119,7 +119,8 @@ set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME libweft-dev)
 install(TARGETS weft_static weft_internal EXPORT weft_targets)
 install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.h" PATTERN "*.hpp")
-install(DIRECTORY scenarios/ DESTINATION ${CMAKE_INSTALL_DATADIR}/weft/scenarios)
+install(DIRECTORY scenarios/ DESTINATION ${CMAKE_INSTALL_DATADIR}/weft/scenarios
+        COMPONENT weft-tools)
 # What a module includes of the rooms.
 foreach(ROOM_HEADERS base:check base/module:module transport:frame,port,port_kind
         verbs:cm,device_spec,inspection,provider,provider_manifest)

@@ -148,6 +148,10 @@ class Packages(unittest.TestCase):
         self.assertRegex(said, r"roce\+udp:lo +usable")
         for program in (usr / "bin").iterdir():
             self.assertTrue((usr / f"share/man/man1/{program.name}.1").is_file(), program)
+        # A scenario and its workload, by name; weft_coll's networks lie beside them.
+        said = call(usr / "bin/weft_sim", "run", "testbed-websearch-30", "--cc", "hpcc", "--until",
+                    "100us", cwd=self.work)
+        self.assertIn("HPCC's testbed", said)
         library = usr / "lib"
         env = {"PKG_CONFIG_PATH": str(library / "pkgconfig"), "LD_LIBRARY_PATH": str(library)}
         flags = call("pkg-config", "--cflags", "--libs", "weft", env=env).split()
