@@ -40,8 +40,9 @@ struct Portion {
   bool take(const weft_sge* from, uint32_t count, std::span<const weft::Sge>& to) {
     if (requests == kRequests || count > kSges - used) return false;
     for (uint32_t i = 0; i < count; ++i)
-      std::construct_at(&sges.at[used + i], from[i].address, from[i].length,
-                        weft::LKey{from[i].lkey});
+      std::construct_at(&sges.at[used + i], weft::Sge{.address = from[i].address,
+                                                      .length = from[i].length,
+                                                      .lkey = weft::LKey{from[i].lkey}});
     to = {sges.at + used, count};
     used += count;
     return true;
