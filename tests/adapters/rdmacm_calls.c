@@ -202,7 +202,7 @@ static void refusals(struct rdma_event_channel *channel) {
   CHECK(rdma_disconnect(id) == -1 && errno == EINVAL);
   CHECK(rdma_resolve_route(id, 1) == -1 && errno == EINVAL);
   CHECK(rdma_init_qp_attr(id, &attr, &mask) == -1 && errno == EINVAL);
-  CHECK(rdma_bind_addr(id, (struct sockaddr *)&foreign) == -1 && errno == ENODEV);
+  CHECK(rdma_bind_addr(id, (struct sockaddr *)&foreign) == -1 && errno == EADDRNOTAVAIL);
   CHECK(rdma_bind_addr(id, (struct sockaddr *)&taken) == -1 && errno == EADDRINUSE);
   CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on) == 0);
   CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos) == 0);
@@ -228,28 +228,49 @@ static void refusals(struct rdma_event_channel *channel) {
 
 static void on_signal(int signal) { (void)signal; }
 
+// A call that blocks: on a channel, or on an rsocket.
 struct waiting {
+  int (*call)(struct waiting *);
   struct rdma_event_channel *channel;
+  int socket;
   volatile int returned, error;
 };
 
-static void *wait_for_event(void *arg) {
-  struct waiting *w = arg;
+static int get_event(struct waiting *w) {
   struct rdma_cm_event *event;
+  return rdma_get_cm_event(w->channel, &event);
+}
+
+static int accept_one(struct waiting *w) { return raccept(w->socket, NULL, NULL); }
+
+static int receive_some(struct waiting *w) {
+  char byte;
+  return (int)rrecv(w->socket, &byte, 1, 0);
+}
+
+static int send_all(struct waiting *w) {
+  static char bytes[1 << 20];
+  for (;;)
+    if (rsend(w->socket, bytes, sizeof bytes, 0) < 0) return -1;
+}
+
+static int poll_one(struct waiting *w) {
+  struct pollfd p = {.fd = w->socket, .events = POLLIN};
+  return rpoll(&p, 1, -1);
+}
+
+static void *wait_in_call(void *arg) {
+  struct waiting *w = arg;
   errno = 0;
-  const int result = rdma_get_cm_event(w->channel, &event);
+  const int result = w->call(w);
   w->error = result == -1 ? errno : -1;
   w->returned = 1;
   return NULL;
 }
 
-// A handler without SA_RESTART ends the wait, as it ends the read(2) of a kernel's descriptor.
-static void interrupted_wait(struct rdma_event_channel *channel) {
-  struct waiting w = {.channel = channel};
-  struct sigaction action = {.sa_handler = on_signal};
+static void interrupt(struct waiting w) {
   pthread_t thread;
-  CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
-  CHECK(pthread_create(&thread, NULL, wait_for_event, &w) == 0);
+  CHECK(pthread_create(&thread, NULL, wait_in_call, &w) == 0);
   for (int i = 0; i < 4000 && !w.returned; ++i) {
     usleep(5000);
     pthread_kill(thread, SIGUSR1);
@@ -257,6 +278,40 @@ static void interrupted_wait(struct rdma_event_channel *channel) {
   CHECK(w.returned);
   pthread_join(thread, NULL);
   CHECK(w.error == EINTR);
+}
+
+static void *connect_to(void *arg) {
+  struct sockaddr_in to = at("127.0.0.21", *(int *)arg);
+  const int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+  CHECK(fd >= 0 && rconnect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+  *(int *)arg = fd;
+  return NULL;
+}
+
+// A handler without SA_RESTART ends each wait, as it ends the read(2) of a kernel's descriptor.
+static void interrupted_waits(struct rdma_event_channel *channel) {
+  struct sigaction action = {.sa_handler = on_signal}, before;
+  struct sockaddr_in local = at("127.0.0.21", kPort);
+  pthread_t thread;
+  int connected = kPort;
+  CHECK(sigaction(SIGUSR1, &action, &before) == 0);
+  interrupt((struct waiting){.call = get_event, .channel = channel});
+  const int listener = rsocket(AF_INET, SOCK_STREAM, 0);
+  const int datagrams = rsocket(AF_INET, SOCK_DGRAM, 0);
+  CHECK(listener >= 0 && rbind(listener, (struct sockaddr *)&local, sizeof local) == 0);
+  CHECK(rlisten(listener, 1) == 0);
+  interrupt((struct waiting){.call = accept_one, .socket = listener});
+  interrupt((struct waiting){.call = poll_one, .socket = listener});
+  CHECK(datagrams >= 0 && rbind(datagrams, (struct sockaddr *)&local, sizeof local) == 0);
+  interrupt((struct waiting){.call = receive_some, .socket = datagrams});
+  CHECK(pthread_create(&thread, NULL, connect_to, &connected) == 0);
+  const int accepted = raccept(listener, NULL, NULL);
+  CHECK(accepted >= 0 && pthread_join(thread, NULL) == 0);
+  interrupt((struct waiting){.call = receive_some, .socket = accepted});
+  interrupt((struct waiting){.call = send_all, .socket = accepted});
+  CHECK(rclose(connected) == 0 && rclose(accepted) == 0);
+  CHECK(rclose(listener) == 0 && rclose(datagrams) == 0);
+  CHECK(sigaction(SIGUSR1, &before, NULL) == 0);
 }
 
 // rdma_destroy_qp() returns nothing: it detaches what rdma_join_multicast() has attached.
@@ -310,7 +365,7 @@ int main(void) {
   channels(channel);
   refusals(channel);
   own_queue_pairs(channel);  // the port is free again
-  interrupted_wait(channel);
+  interrupted_waits(channel);
   queue_pair_of_a_group(channel);
   peer_that_says_too_much(channel);
   rdma_destroy_event_channel(channel);

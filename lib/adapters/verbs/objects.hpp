@@ -219,6 +219,8 @@ const weft::AddressHandle& weft_verbs_ah(ibv_ah* ah);
 void weft_verbs_refresh_state(ibv_qp* qp);
 // device/events.hpp: as wait_readable().
 bool weft_verbs_wait_readable(int fd);
+// device/events.hpp: as signals_end_calls().
+bool weft_verbs_signals_end_calls();
 // With WEFT_VERBS_LOG=1, writes "weft: CALL: REASON" to stderr; sets errno to `error`; returns -1.
 int weft_verbs_refuse(int error, const char* call, const char* reason);
 }

@@ -141,9 +141,11 @@ bool take(Context& context, ibv_async_event& event) {
   return true;
 }
 
+}  // namespace
+
 // poll(2) ends at each signal, and does not say which it was. Handlers of faults do not count: they
 // interrupt no call.
-bool all_handlers_restart() noexcept {
+bool signals_end_calls() noexcept {
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action;
     if (signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
@@ -152,13 +154,11 @@ bool all_handlers_restart() noexcept {
     const bool has_handler = action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
     if (has_handler && (action.sa_flags & SA_RESTART) == 0) {
       errno = EINTR;
-      return false;
+      return true;
     }
   }
-  return true;
+  return false;
 }
-
-}  // namespace
 
 void drop_events_of(Context& context, const void* queue) noexcept {
   std::erase_if(context.events, [&](const ibv_async_event& event) {
@@ -180,7 +180,7 @@ bool wait_readable(int fd) {
   pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
   for (;;) {
     if (::poll(&polled, 1, -1) >= 0) return true;
-    if (errno != EINTR || !all_handlers_restart()) return false;
+    if (errno != EINTR || signals_end_calls()) return false;
   }
 }
 
@@ -189,6 +189,7 @@ bool wait_readable(int fd) {
 using namespace weft::drop_in;
 
 bool weft_verbs_wait_readable(int fd) { return wait_readable(fd); }
+bool weft_verbs_signals_end_calls() { return signals_end_calls(); }
 
 int ibv_get_async_event(ibv_context* verbs, ibv_async_event* event) {
   WEFT_FORWARD(verbs, ibv_get_async_event, verbs, event);

@@ -20,7 +20,8 @@ int bind_to(Id& id, const sockaddr* address, const char* call) {
   const Gid gid = gid_of(address);
   Context* const device = any ? nullptr : device_at(gid);
   if (!any && device == nullptr)
-    return refuse(ENODEV, call, (to_string(gid) + " is an address of no device").c_str());
+    return refuse(contexts().empty() ? ENODEV : EADDRNOTAVAIL, call,
+                  (to_string(gid) + " is not an address of this host").c_str());
   const std::optional<uint16_t> port = bind_port(id, any ? Gid{} : gid, port_of(address));
   if (!port) return refuse(EADDRINUSE, call, "another id of this process has that port");
   std::memcpy(&id.id.route.addr.src_storage, address, length_of(address));

@@ -122,7 +122,7 @@ void progress(Socket& s) {
         on_received(s, wc[i]);
 }
 
-// False: EAGAIN.
+// False: EAGAIN, or EINTR after a signal.
 template <class Predicate>
 bool wait_until(Socket& s, bool blocks, Predicate predicate) {
   for (;;) {
@@ -133,8 +133,10 @@ bool wait_until(Socket& s, bool blocks, Predicate predicate) {
     std::vector<pollfd> list;
     append_descriptors(s, list);
     s.lock.unlock();
-    (void)poll(list.data(), list.size(), kLongestSleepMs);
+    const bool interrupted =
+        poll(list.data(), list.size(), kLongestSleepMs) < 0 && weft_verbs_signals_end_calls();
     s.lock.lock();
+    if (interrupted) return errno = EINTR, false;
   }
 }
 

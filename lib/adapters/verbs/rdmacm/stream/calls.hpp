@@ -23,7 +23,8 @@ auto with_socket(const char* call, int fd, Body body) {
   });
 }
 
-// Makes progress until `predicate` holds. False: it does not, and the call must not block: EAGAIN.
+// Makes progress until `predicate` holds. False: it does not, and the call must not block (EAGAIN)
+// or was interrupted by a signal (EINTR).
 template <class Predicate>
 bool wait_until(Socket& socket, std::unique_lock<std::mutex>& hold, bool blocks,
                 Predicate predicate) {
@@ -32,7 +33,14 @@ bool wait_until(Socket& socket, std::unique_lock<std::mutex>& hold, bool blocks,
     progress(socket);
     if (predicate()) return true;
     if (!blocks) return errno = EAGAIN, false;
-    sleep(socket, hold);
+    if (!sleep(socket, hold)) return errno = EINTR, false;
+  }
+}
+
+// The same, through signals.
+template <class Predicate>
+void wait_for(Socket& socket, std::unique_lock<std::mutex>& hold, Predicate predicate) {
+  while (!wait_until(socket, hold, true, predicate)) {
   }
 }
 

@@ -166,7 +166,7 @@ int rconnect(int fd, const sockaddr* address, socklen_t) {
       return errno = EALREADY, -1;
     }
     if (!wait_until(s, hold, !s.nonblocking, [&] { return s.phase >= Phase::connected; }))
-      return errno = EINPROGRESS, -1;
+      return errno = errno == EINTR ? EINTR : EINPROGRESS, -1;
     if (s.phase == Phase::connected) return 0;
     return errno = s.error, -1;
   });
@@ -181,8 +181,8 @@ int rshutdown(int fd, int how) {
         how == SHUT_RDWR || !s.may_receive ? Control::disconnect : Control::shutdown;
     const auto ended = [&] { return s.phase != Phase::connected; };
     bool told = false;
-    (void)wait_until(s, hold, true, [&] { return ended() || (told = send_control(s, what)); });
-    (void)wait_until(s, hold, true, [&] { return ended() || all_sent(s); });
+    wait_for(s, hold, [&] { return ended() || (told = send_control(s, what)); });
+    wait_for(s, hold, [&] { return ended() || all_sent(s); });
     s.may_send = false;
     if (told && what == Control::disconnect && s.phase == Phase::connected)
       s.phase = Phase::disconnected;

@@ -49,7 +49,7 @@ ssize_t receive(Socket& s, Hold& hold, void* data, size_t length, int flags) {
     received += receive_some(s, bytes + received, length - received, peeks);
   } while ((flags & MSG_WAITALL) != 0 && !peeks && received < length);
   if (received != 0 || length == 0) return static_cast<ssize_t>(received);
-  if (!ended()) return -1;  // errno is EAGAIN
+  if (!ended()) return -1;  // errno is EAGAIN or EINTR
   return s.phase == Phase::failed ? not_connected(s) : 0;
 }
 
@@ -183,7 +183,7 @@ off_t riomap(int fd, void* buf, size_t len, int prot, int flags, off_t offset) {
     made.region = ibv_reg_mr(s.id->pd, buf, len, access);
     if (made.region == nullptr) return -1;
     s.mappings.push_back(made);
-    (void)wait_until(s, hold, true, [&] {
+    wait_for(s, hold, [&] {
       return s.phase != Phase::connected || send_mapping(s, made, static_cast<uint32_t>(len));
     });
     return static_cast<off_t>(made.offset);
@@ -195,8 +195,7 @@ int riounmap(int fd, void* buf, size_t) {
     const auto found = std::find_if(s.mappings.begin(), s.mappings.end(),
                                     [&](const OwnMapping& m) { return m.start == buf; });
     if (found == s.mappings.end()) return refuse(EINVAL, "riounmap", "the buffer is not mapped");
-    (void)wait_until(s, hold, true,
-                     [&] { return s.phase != Phase::connected || send_mapping(s, *found, 0); });
+    wait_for(s, hold, [&] { return s.phase != Phase::connected || send_mapping(s, *found, 0); });
     (void)ibv_dereg_mr(found->region);
     s.mappings.erase(found);
     return 0;

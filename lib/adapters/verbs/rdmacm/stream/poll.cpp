@@ -131,13 +131,14 @@ bool arm(Socket& s) {
          s.phase == phase_before;
 }
 
-void sleep(Socket& s, std::unique_lock<std::mutex>& hold) {
-  if (!arm(s)) return;
+bool sleep(Socket& s, std::unique_lock<std::mutex>& hold) {
+  if (!arm(s)) return true;
   pollfd p[2] = {{s.channel->fd, POLLIN, 0}, {-1, POLLIN, 0}};
   if (s.id->qp != nullptr) p[1].fd = s.id->send_cq_channel->fd;
   hold.unlock();
-  (void)poll(p, 2, kLongestSleepMs);
+  const bool interrupted = poll(p, 2, kLongestSleepMs) < 0 && weft_verbs_signals_end_calls();
   hold.lock();
+  return !interrupted;
 }
 
 }  // namespace weft::rdmacm::stream

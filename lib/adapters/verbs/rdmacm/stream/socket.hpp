@@ -163,8 +163,8 @@ ssize_t write_mapped(Socket& socket, const std::byte* data, size_t length, uint6
 void progress_connection(Socket& socket);
 
 // poll.cpp
-// Sleeps until the socket may have something to do; `hold` is released meanwhile.
-void sleep(Socket& socket, std::unique_lock<std::mutex>& hold);
+// Sleeps until the socket may have something to do; `hold` is released meanwhile. False: EINTR.
+bool sleep(Socket& socket, std::unique_lock<std::mutex>& hold);
 // Asks for a wake-up by the descriptors of the socket. False: there is something to do already.
 bool arm(Socket& socket);
 
