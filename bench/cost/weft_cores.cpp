@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "bench/perftest/both_ends.hpp"
+#include "bench/perftest/command_line.hpp"
 
 namespace {
 
@@ -150,7 +151,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024));
   app.add_option("seconds", seconds, "Time for each figure")->check(CLI::Range(0.001, 1000.0));
   app.add_option("size", size, "Bytes of a WRITE")->check(CLI::Range(1u, 1u << 30));
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   Seen seen = measure(spec, engines, seconds, size);
   const auto [least, most] = std::minmax_element(seen.ratio.begin(), seen.ratio.end());
   std::printf(

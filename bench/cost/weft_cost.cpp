@@ -14,6 +14,7 @@
 #include <string>
 
 #include "bench/perftest/both_ends.hpp"
+#include "bench/perftest/command_line.hpp"
 
 namespace {
 
@@ -69,9 +70,9 @@ int main(int argc, char** argv) {
   CLI::App app("weft_cost: instructions of a WRITE of 8 bytes, to be counted by callgrind.");
   app.option_defaults()->always_capture_default();
   app.add_option("device", spec, "Device string of both sides");
-  app.add_option("count", count, "WRITEs of each side");
+  app.add_option("count", count, "WRITEs of each side")->check(CLI::Range(1ul, 1ul << 40));
   app.add_option("batch", batch, "Post so many together, from one side only; 0: one by one");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   Side a(spec), b(spec);
   bench::connect_pair(a, b);
   if (batch != 0) {

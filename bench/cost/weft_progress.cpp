@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bench/perftest/both_ends.hpp"
+#include "bench/perftest/command_line.hpp"
 
 namespace {
 
@@ -140,7 +141,7 @@ int main(int argc, char** argv) {
   app.add_option("rounds", rounds, "Messages of each side")->check(CLI::Range(10, 10'000'000));
   app.add_option("only", only, "What to measure")
       ->check(CLI::IsMember({"all", "post", "spin", "idle"}));
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   Side a(need(Device::open(spec)), 0, 16), b(need(Device::open(spec)), 0, 16);
   bench::connect_pair(a, b);
   std::printf("%s\n", spec.c_str());

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "bench/perftest/command_line.hpp"
+
 namespace weft::bench {
 namespace {
 
@@ -129,7 +131,8 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
   app.add_flag("--out_json", o.output.json, "Write the results as JSON too");
   app.add_option("--out_json_file", o.output.json_file, "Name of the JSON file");
   app.add_option("--connect_wait", o.meeting.connect_wait_s,
-                 "Client: seconds to retry until the server listens");
+                 "Client: seconds to retry until the server listens")
+      ->check(CLI::Range(0.0, 1e6));
   app.add_option("host", o.meeting.host, "The server; without it this is the server");
 }
 
@@ -267,19 +270,14 @@ Parsed parse_options(Operation operation, Measure measure, int argc, char** argv
                (measure == Measure::latency ? " latency" : " bandwidth") +
                ". Start it without a host on one side, then with that host on the other.");
   app.option_defaults()->always_capture_default();
-  app.set_version_flag("-V,--version", "weft 0.1.0");
   add_traffic_options(app, o, raw);
   add_run_options(app, o, raw);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return {std::nullopt, app.exit(error) == 0 ? 0 : 2};
-  }
+  if (const auto ended = read_command_line(app, argc, argv)) return {std::nullopt, *ended};
   o.inline_set = app.count("-I") != 0;
   const std::string wrong = complete(o, raw);
   if (!wrong.empty()) {
     std::fprintf(stderr, "%s: %s\n", program_name(operation, measure).c_str(), wrong.c_str());
-    return {std::nullopt, 2};
+    return {std::nullopt, kWrongOptions};
   }
   return {std::move(o), 0};
 }

@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 
+#include "bench/perftest/command_line.hpp"
 #include "bench/raw/raw_frames.hpp"
 #include "lib/wire/encapsulation.hpp"
 #include "providers/port/af_xdp/redirect.hpp"
@@ -117,11 +118,7 @@ Options parse(int argc, char** argv) {
   app.add_option("--busy-poll", o.busy_poll_us, "SO_BUSY_POLL in microseconds; 0: none");
   app.add_option("--xdp", xdp, "Mode of the XDP program")
       ->check(CLI::IsMember({"automatic", "native", "generic"}));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::exit(app.exit(error) == 0 ? 0 : 1);
-  }
+  if (const auto ended = bench::read_command_line(app, argc, argv)) std::exit(*ended);
   if (xdp != "automatic") o.xdp = xdp == "native" ? Mode::native : Mode::generic;
   return o;
 }

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/perftest/command_line.hpp"
 #include "bench/raw/raw_frames.hpp"
 #include "lib/wire/icrc.hpp"
 #include "providers/port/dpdk/device.hpp"
@@ -121,11 +122,7 @@ Options parse(int argc, char** argv) {
   app.add_option("--work", work, "yes: payload is copied and summed on both sides")
       ->check(CLI::IsMember({"yes", "no"}));
   app.add_option("--seconds", o.run.seconds, "Time to measure");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::exit(app.exit(error) == 0 ? 0 : 1);
-  }
+  if (const auto ended = bench::read_command_line(app, argc, argv)) std::exit(*ended);
   o.device = parse_device(device);
   o.run.latency = mode == "lat";
   o.work = work == "yes";

@@ -19,6 +19,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/perftest/command_line.hpp"
+
 namespace {
 
 constexpr size_t kLine = 64;
@@ -248,7 +250,7 @@ int main(int argc, char** argv) {
       "the "
       "kernel refused.");
   app.add_flag("--json", json, "Print JSON");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   void* memory =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return std::perror("raw_shm: mmap"), 1;

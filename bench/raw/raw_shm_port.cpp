@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/perftest/command_line.hpp"
 #include "lib/memory/guarded_copy.hpp"
 #include "providers/port/shm/shm_port.hpp"
 
@@ -208,7 +209,7 @@ int main(int argc, char** argv) {
   CLI::App app("raw_shm_port: what the port shm reaches between two processes, without an engine.");
   app.add_flag("--json", json, "Print JSON");
   app.add_option("keys", keys, "KEY=VALUE of the port (default: the port's values)");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   for (const std::string& key : keys) {
     const size_t equals = key.find('=');
     if (equals == std::string::npos) {

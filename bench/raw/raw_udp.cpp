@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/perftest/command_line.hpp"
 #include "bench/raw/raw_frames.hpp"
 
 namespace {
@@ -237,11 +238,7 @@ Options parse(int count, char** words) {
   app.add_option("--cores", cores, "Processors of the two processes")->delimiter(',')->expected(2);
   app.add_option("--connect", o.connect, "1: the sockets are connected");
   app.add_flag("--json", o.json, "Print JSON");
-  try {
-    app.parse(count, words);
-  } catch (const CLI::ParseError& error) {
-    std::exit(app.exit(error) == 0 ? 0 : 2);
-  }
+  if (const auto ended = weft::bench::read_command_line(app, count, words)) std::exit(*ended);
   std::copy_n(cores.begin(), 2, o.cores);
   return o;
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/perftest/command_line.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/random.hpp"
 #include "lib/congestion/digest.hpp"
@@ -96,7 +97,7 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.add_option("controller", only, "Measure this one (default: all)");
   app.add_option("acks", acks, "How many ACKs; 0: several rounds, of which the fastest counts");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   for (const Kind* kind : kinds())
     if (only.empty() || kind->name == only) measure(*kind, acks);
   return 0;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "bench/perftest/command_line.hpp"
 #include "bench/sim_speed/dumbbell.hpp"
 #include "lib/sim/run/simulation.hpp"
 #include "lib/sim/scenario/networks.hpp"
@@ -116,7 +117,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(100, 100'000'000));
   app.add_option("--rounds", rounds, "Runs of each, the best counts")->check(CLI::Range(1, 100));
   app.add_flag("--quick", quick, "Only the dumbbell");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   const int status = compare(packets, rounds);
   if (!quick)
     for (const char* const controller : {"none", "dcqcn-hpccsim+win", "hpcc"}) {

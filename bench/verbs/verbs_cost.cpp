@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bench/perftest/both_ends.hpp"
+#include "bench/perftest/command_line.hpp"
 
 namespace {
 
@@ -243,7 +244,7 @@ int main(int argc, char** argv) {
                  "Run this kind of request, to be counted by callgrind (default: all, "
                  "measured)");
   app.add_option("rounds", rounds, "Posts and polls of that kind");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   const std::string library = idle_library();
   Weft w(library);
   Raw raw(library);

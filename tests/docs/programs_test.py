@@ -6,6 +6,7 @@
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -24,7 +25,21 @@ COMMAND_LINE = re.compile(r"\b(weft[_-]\w+)((?: [^`|;&#)\n]*)?)")
 # A program's own options end at the name of the program that it starts: behind the first word that
 # is neither an option nor an option's value.
 STARTS_OTHERS = {"weft-run"}
+# Command lines with a value that cannot be meant.
+WRONG_VALUES = (
+    "weft_coll -r 0", "weft_coll --ranks 5000", "weft_coll -r 2 --kill 2", "weft_coll foo",
+    "weft_coll explain -r 0", "weft_coll -b 8x", "weft_sim run --until 2 incast-16",
+    "weft_sim run --seeds 5..1 incast-16", "weft_cost roce+shm:cost 0", "weft_stat --count -1",
+    "weft_stat --interval nan", "weft_report --sizes 0", "weft_cmtime --device srd+shm --port 0",
+    "weft_cores roce+shm:c 2 nan", "weft_srd_demo --size 9", "weft_write_bw -c RD",
+    "weft_write_bw -c device", "weft_write_bw --duration nan", "weft_write_bw --connect_wait -1",
+    "weft_write_bw -q 0", "weft_read_bw -c UD", "weft_send_lat -q 2")
 OWN_WORDS = re.compile(r"(?: +--?[a-zA-Z][\w-]*(?:[ =](?!-)\S+)?)*")
+
+
+def run(program, *words):
+    return subprocess.run([program, *words], capture_output=True, text=True, timeout=20,
+                          stdin=subprocess.DEVNULL)
 
 
 def documents():
@@ -110,6 +125,29 @@ class Programs(unittest.TestCase):
         self.assertEqual(list(options_named(text)),
                          [("weft_sim", ["--cc"]), ("weft_coll", ["-b", "--sum"]),
                           ("weft-run", ["-d", "--env"])])
+
+    def test_each_says_its_version_and_refuses_an_unknown_option(self):
+        commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"],
+                                capture_output=True, text=True).stdout.strip() or "unknown"
+        for program in self.programs:
+            with self.subTest(program=program.name):
+                said = run(program, "--version")
+                self.assertEqual(said.returncode, 0, said.stderr)
+                lines = dict(line.split(" ", 1) for line in said.stdout.splitlines())
+                self.assertEqual(list(lines), ["weft", "commit", "compiler", "modules"])
+                self.assertEqual(lines["commit"], commit)
+                wrong = run(program, "--no-such-option")
+                self.assertEqual(wrong.returncode, 2, wrong.stderr)
+                self.assertTrue(wrong.stderr)
+
+    def test_wrong_values_are_refused(self):
+        for line in WRONG_VALUES:
+            with self.subTest(line=line):
+                name, *words = line.split()
+                said = run(BUILD / "bin" / name, *words)
+                self.assertEqual(said.returncode, 2, said.stdout + said.stderr)
+                # The message names the option, with the dashes that it has, or the wrong value.
+                self.assertTrue(any(word in said.stderr for word in words), said.stderr)
 
     def test_a_missing_text_and_default_are_found(self):
         command = programs.parse("tool", "tool: does.\nUsage: tool [OPTIONS]\n\nOptions:\n"

@@ -64,15 +64,15 @@ MAY_INCLUDE = {
     "bench_perftest": "base",
     "bench_cost": "base bench_perftest",
     "bench_verbs": "base bench_perftest",
-    "bench_sim_speed": "base congestion sim",
+    "bench_sim_speed": "base congestion sim bench_perftest",
     "bench_peers": "base bench_perftest",
     "tool_chart": "",  # charts as SVG
-    "tool_sim": "base congestion sim tool_chart",
-    "tool_coll": "base collective tool_chart",
-    "tool_switch": "base wire congestion transport sim port_udp",
-    "tool_srd_demo": "base wire congestion transport sim port_udp tool_switch",
-    "tool_nccl_check": "adapters",
-    "tool_script": "base wire transport roce verbs software",
+    "tool_sim": "base bench_perftest congestion sim tool_chart",
+    "tool_coll": "base bench_perftest collective tool_chart",
+    "tool_switch": "base bench_perftest wire congestion transport sim port_udp",
+    "tool_srd_demo": "base bench_perftest wire congestion transport sim port_udp tool_switch",
+    "tool_nccl_check": "adapters bench_perftest",
+    "tool_script": "base bench_perftest wire transport roce verbs software",
     "bench": "",  # bench/CMakeLists.txt
     "tools": "",
     "cmake": "tests",  # cmake/precompiled: headers that are parsed once

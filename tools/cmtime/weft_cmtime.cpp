@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/perftest/command_line.hpp"
 #include "lib/base/clock.hpp"
 #include "weft/weft.hpp"
 
@@ -137,11 +138,11 @@ int main(int argc, char** argv) {
   app.add_option("-d,--device", spec, "Device string, like roce+udp:lo")
       ->envname("WEFT_DEVICE")
       ->required();
-  app.add_option("-p,--port", port, "Port of the server (RDMA CM)");
+  app.add_option("-p,--port", port, "Port of the server (RDMA CM)")->check(CLI::Range(1, 65535));
   app.add_option("-c,--connections", count, "Number of connections; the same on both sides")
       ->check(CLI::Range(1, 100'000));
   app.add_option("host", host, "The address of the server's device; without it this is the server");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   const Side side(spec);
   if (host.empty())
     serve(side, port, count);

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "bench/perftest/command_line.hpp"
+
 namespace weft::bench {
 namespace {
 
@@ -27,6 +29,8 @@ constexpr Launcher kLaunchers[] = {
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", nullptr},
     {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_NNODES", "SLURM_JOB_ID"},
 };
+
+constexpr uint32_t kMostLocalRanks = 256;
 
 std::string variable(const char* name) {
   const char* const value = name != nullptr ? std::getenv(name) : nullptr;
@@ -101,6 +105,18 @@ int run_rank(const Placement& placement, const std::function<int(const Placement
 
 int run_local_ranks(const CollOptions& options, const std::function<int(const Placement&)>& body) {
   const uint32_t ranks = options.ranks.value_or(2);
+  if (ranks < 1 || ranks > kMostLocalRanks) {
+    std::fprintf(stderr,
+                 "weft_coll: --ranks %u: it starts 1 to %u processes on this host; start more by "
+                 "mpirun, srun or torchrun, and leave --ranks out\n",
+                 ranks, kMostLocalRanks);
+    return kWrongOptions;
+  }
+  for (const std::optional<uint32_t> rank : {options.faults.kill, options.faults.late})
+    if (rank && *rank >= ranks) {
+      std::fprintf(stderr, "weft_coll: --kill, --late: there is no rank %u of %u\n", *rank, ranks);
+      return kWrongOptions;
+    }
   std::string directory = std::filesystem::temp_directory_path().string() + "/weft-coll-XXXXXX";
   if (options.store.empty() && mkdtemp(directory.data()) == nullptr) {
     std::perror("weft_coll: cannot create a directory for the store");

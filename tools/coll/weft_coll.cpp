@@ -7,6 +7,7 @@
 // link: chart
 #include <cstdio>
 
+#include "bench/perftest/command_line.hpp"
 #include "tools/coll/diagnose.hpp"
 #include "tools/coll/explain.hpp"
 #include "tools/coll/grid.hpp"
@@ -113,7 +114,7 @@ int main(int argc, char** argv) {
       "merge", "Diagnose mismatched calls, stragglers and slow links from dumps");
   merger->add_option("dumps", dumps, "The dump of each rank (--dump)")->required();
   merger->add_flag("--json", as_json, "Print JSON instead of text");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   if (Result<void> finished = bench::finish_options(options, raw); !finished) {
     std::fprintf(stderr, "%s\n", finished.error().message.c_str());
     return 2;

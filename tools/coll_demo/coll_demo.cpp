@@ -24,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/perftest/command_line.hpp"
 #include "weft/collective.hpp"
 
 namespace {
@@ -192,7 +193,7 @@ int main(int argc, char** argv) {
   app.add_option("network", network,
                  "Network to cut: first (over which the ranks bootstrapped) or second")
       ->check(CLI::IsMember({"first", "second"}));
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   const bool first = network == "first";
   std::string folder = std::filesystem::temp_directory_path() / "weft-demo-XXXXXX";
   if (!make_networks()) {

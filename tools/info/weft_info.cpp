@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/perftest/command_line.hpp"
 #include "weft/weft.hpp"
 
 namespace {
@@ -131,7 +132,7 @@ int main(int argc, char** argv) {
                  "Only this device string, with all attributes (default: every device)");
   app.add_flag("-v,--verbose", verbose, "Print all attributes of each usable device");
   app.add_flag("--json", json, "Print JSON");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
 
   std::vector<weft::DeviceListing> listings;
   if (device.empty())

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/perftest/command_line.hpp"
 #include "tools/nccl_check/runner.hpp"
 
 namespace {
@@ -158,6 +159,7 @@ int main(int argc, char** argv) {
       "pass, 1: a rule is broken, 2: wrong options, 3: the plug-in has no device.",
       "weft_nccl_check");
   describe(app, o);
+  weft::bench::add_version(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

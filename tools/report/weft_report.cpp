@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "bench/perftest/command_line.hpp"
 #include "bench/perftest/control.hpp"
 #include "tools/report/report.hpp"
 
@@ -44,7 +45,8 @@ int main(int argc, char** argv) {
       ->default_str("");
   app.add_option("--sizes", options.sizes, "Message sizes, separated by commas (default: a few)")
       ->delimiter(',')
-      ->default_str("");
+      ->default_str("")
+      ->check(CLI::Range(1u, 1u << 31));
   app.add_flag("-a,--all", all, "Sizes from 2 to 2^23");
   app.add_option("--seconds", options.seconds, "Seconds per figure")->check(CLI::Range(0.02, 60.));
   app.add_flag("--realtime", options.realtime, "SCHED_RR for the measured processes, if allowed");
@@ -54,7 +56,7 @@ int main(int argc, char** argv) {
   app.add_flag("--gates", gates,
                "Compare with other transports: runs bench/peers/peers.py with the other arguments");
   app.allow_extras();
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   if (gates) return run_gates(app.remaining());
   if (app.remaining_size() != 0) {
     std::fprintf(stderr, "weft_report: unknown argument %s\n", app.remaining().front().c_str());

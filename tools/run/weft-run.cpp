@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/perftest/command_line.hpp"
 #include "tools/run/devices.hpp"
 #include "tools/run/elf.hpp"
 #include "tools/run/environment.hpp"
@@ -146,6 +147,7 @@ int main(int argc, char** argv) {
       "so, 127: it is not found.",
       "weft-run");
   describe(app, options);
+  weft::bench::add_version(app);
   try {
     std::vector<std::string> words = marked(app, argc, argv);
     std::reverse(words.begin(), words.end());  // as CLI11 takes them

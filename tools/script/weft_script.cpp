@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bench/perftest/command_line.hpp"
 #include "lib/transport/counters.hpp"
 #include "tools/script/live_stage.hpp"
 #include "tools/script/parse.hpp"
@@ -157,7 +158,7 @@ int main(int argc, char** argv) {
   run->add_flag("--trace", options.trace, "Print every packet and completion with its time");
   run->add_flag("--json", options.json, "Print JSON");
   const CLI::App* const words = app.add_subcommand("words", "List opcodes, fields and counters");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   try {
     return words->parsed() ? weft::script::words() : weft::script::run(options);
   } catch (const std::exception& error) {

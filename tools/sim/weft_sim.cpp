@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "bench/perftest/command_line.hpp"
 #include "lib/congestion/registry.hpp"
 #include "tools/sim/command_run.hpp"
 
@@ -79,7 +80,7 @@ int main(int argc, char** argv) {
                      "Capture of what arrives at hosts, as RoCEv2; of several runs one file each");
   runner->add_option("--pcap-flows", run.pcap_flows, "Of these flows only: 0,3")->delimiter(',');
   CLI::App* const keys = app.add_subcommand("keys", "List every key with its default and unit");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   if (keys->parsed()) return command_keys();
   if (!fidelity.empty()) run.settings.push_back("host.fidelity=" + fidelity);
   return bench::command_run(run);

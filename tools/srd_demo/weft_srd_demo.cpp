@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "bench/perftest/command_line.hpp"
 #include "tools/srd_demo/cut.hpp"
 
 namespace {
@@ -104,7 +105,7 @@ int main(int argc, char** argv) {
   app.add_option("--after", o.after_s, "Seconds measured after it")->check(CLI::Range(0.05, 1e3));
   app.add_option("--set", o.keys, "More keys of both devices, like cc=swift");
   app.add_flag("--json", json, "Only the result, as JSON");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   if (o.cut >= o.paths || o.message % 8 != 0) {
     std::fprintf(
         stderr, "weft_srd_demo: %s\n",

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "bench/perftest/command_line.hpp"
 #include "tools/stat/hw_counters.hpp"
 #include "tools/stat/print.hpp"
 
@@ -89,12 +90,13 @@ int main(int argc, char** argv) {
   app.add_option("-i,--interval", options.interval_s,
                  "Seconds over which rates are measured; 0: one snapshot without rates")
       ->check(CLI::Range(0.0, 3600.0));
-  app.add_option("-c,--count", options.count, "Number of snapshots; 0: until the process ends");
+  app.add_option("-c,--count", options.count, "Number of snapshots; 0: until the process ends")
+      ->check(CLI::Range(0, 1 << 30));
   CLI::Option* const json =
       app.add_flag("--json", options.json, "Print JSON; with -c one line per snapshot");
   app.add_flag("--prometheus", options.prometheus, "Print one snapshot as Prometheus metrics")
       ->excludes(json);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   try {
     return app.count("PID") == 0 ? list() : watch(options);
   } catch (const Json::exception&) {

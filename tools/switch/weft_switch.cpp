@@ -3,6 +3,7 @@
 // `weft_switch demo` compares controllers before one bottleneck.
 #include <CLI/CLI.hpp>
 
+#include "bench/perftest/command_line.hpp"
 #include "tools/switch/demo.hpp"
 #include "tools/switch/serve.hpp"
 
@@ -53,6 +54,6 @@ int main(int argc, char** argv) {
   show->add_option("--seconds", options.seconds, "Seconds measured")->check(CLI::Range(0.01, 1e4));
   show->add_option("--runs", options.runs, "Of each controller")->check(CLI::Range(1, 1000));
   show->add_option("--set", options.keys, "More keys of the senders' devices, like cc.eta=0.9");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   return server->parsed() ? weft::bench::serve(shape, control) : weft::bench::demo(options);
 }
