@@ -63,6 +63,8 @@ weft_package(libweft-dpdk "Port dpdk of libweft" BINARY DEPENDS ${THIS_LIBRARY}
              TARGETS weft_module_port_dpdk)
 weft_package(libweft-xdp "Port af_xdp of libweft" BINARY DEPENDS ${THIS_LIBRARY}
              TARGETS weft_module_port_af_xdp)
+weft_package(libweft-crypto "TLS for the rendezvous of libweft, by OpenSSL" BINARY
+             DEPENDS ${THIS_LIBRARY} TARGETS weft_module_crypto_openssl)
 weft_package(libweft-ibverbs "Provider ibverbs of libweft: devices of the kernel" BINARY
              DEPENDS "${THIS_LIBRARY}, libibverbs1" SUGGESTS librdmacm1
              TARGETS weft_module_provider_ibverbs)

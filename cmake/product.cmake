@@ -46,8 +46,8 @@ foreach(MODULE ${MODULES})
   list(REMOVE_ITEM SHARED_ROOMS weft_${MODULE})
   string(TOUPPER WEFT_${KIND} PREFIX)
   set(FOLDER providers)
-  if(KIND STREQUAL port)
-    set(FOLDER providers/port)
+  if(NOT KIND STREQUAL provider)
+    set(FOLDER providers/${KIND})
   endif()
   add_library(weft_description_${MODULE} OBJECT ${FOLDER}/${NAME}/${KIND}.cpp)
   target_include_directories(weft_description_${MODULE} PRIVATE ${PROJECT_SOURCE_DIR}
@@ -57,7 +57,7 @@ foreach(MODULE ${MODULES})
   list(APPEND DESCRIPTIONS $<TARGET_OBJECTS:weft_description_${MODULE}>)
 endforeach()
 list(TRANSFORM SHARED_ROOMS REPLACE "(.+)"
-     "$<FILTER:$<TARGET_OBJECTS:\\1>,EXCLUDE,(port|provider)_folders>")
+     "$<FILTER:$<TARGET_OBJECTS:\\1>,EXCLUDE,(port|provider|crypto)_folders>")
 weft_product(weft SHARED "${SHARED_ROOMS};${DESCRIPTIONS}" "${LINKED_LIBRARIES}")
 target_include_directories(weft PRIVATE ${PROJECT_SOURCE_DIR})
 weft_registry(weft HEADER lib/transport/port_kind.hpp NAMESPACE weft::port
@@ -65,10 +65,12 @@ weft_registry(weft HEADER lib/transport/port_kind.hpp NAMESPACE weft::port
 weft_registry(weft HEADER lib/verbs/provider_manifest.hpp NAMESPACE weft::verbs
               TYPE ProviderFolder PREFIX provider_in FUNCTION provider_folders
               NAMES ${PROVIDERS})
+weft_registry(weft HEADER lib/crypto/library.hpp NAMESPACE weft::crypto TYPE CryptoFolder
+              PREFIX crypto_in FUNCTION crypto_folders NAMES ${CRYPTO_FOLDERS})
 add_library(weft::weft ALIAS weft)
 set(WEFT_INTERNAL_NAMES)
-foreach(ROOM base cm collective congestion driver memory middleware port roce roce_provider sim
-        software srd srd_provider transport verbs wire)
+foreach(ROOM base cm collective congestion crypto driver memory middleware port roce roce_provider
+        sim software srd srd_provider transport verbs wire)
   foreach(WHAT "" "typeinfo?for?" "typeinfo?name?for?" "vtable?for?")
     string(APPEND WEFT_INTERNAL_NAMES "      ${WHAT}weft::${ROOM}::*;\n")
   endforeach()

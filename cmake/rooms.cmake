@@ -37,7 +37,9 @@ weft_room(roce lib/roce transport base wire memory congestion)
 weft_room(srd lib/srd transport base wire memory congestion)
 weft_room(driver lib/driver base memory transport)
 weft_room(sim lib/sim base wire congestion transport roce srd)
-weft_room(verbs lib/verbs base memory)
+weft_room(crypto lib/crypto base)
+include(cmake/crypto.cmake)
+weft_room(verbs lib/verbs base memory crypto)
 # What ports share, wrap them in, and the port of the simulator, which no device string names.
 weft_room(port_ethernet providers/port/ethernet transport wire memory base)
 weft_room(port_middleware providers/port/middleware transport wire memory base)
@@ -48,7 +50,7 @@ include(cmake/ports.cmake)
 include(cmake/providers.cmake)
 
 # Above the public API, which weft_verbs implements.
-weft_room(collective lib/collective base verbs)
+weft_room(collective lib/collective base crypto verbs)
 weft_names_in(lib/collective/algorithm *.cpp FILES)
 weft_registry(weft_collective HEADER lib/collective/plan/manifest.hpp NAMESPACE weft::collective
               TYPE AlgorithmFile PREFIX algorithms_of FUNCTION algorithm_files NAMES ${FILES})

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "weft/qp.hpp"
+#include "weft/security.hpp"
 
 namespace weft {
 
@@ -36,6 +37,7 @@ struct ConnectOptions {
   uint8_t traffic_class = 0;
   uint32_t qkey = 0x11111111;             // UD: Q_Key that datagrams to our queue pair must carry
   Duration limit = Duration::from_s(30);  // for the whole exchange
+  Security security{};                    // who may be the peer
 };
 
 // A connected queue pair, in RTS. `peer_data`: the private_data of the peer. `path_mtu` in bytes.

@@ -10,7 +10,6 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "lib/base/check.hpp"
@@ -156,39 +155,6 @@ Result<void> walk_to_rts(Handshake& s) {
   return s.qp.modify(rts_attributes(s));
 }
 
-// Starts a TCP connection to the next address for which that succeeds.
-Result<void> connect_next_address(Handshake& s) {
-  Error last{Code::not_found, "the host has no address"};
-  while (s.next_address < s.addresses.size()) {
-    Result<base::Socket> socket = base::start_connect(s.addresses[s.next_address++]);
-    if (socket) {
-      s.channel = Channel(std::move(*socket));
-      return {};
-    }
-    last = socket.error();
-  }
-  last.message += " (" + s.target + ")";
-  return last;
-}
-
-Result<void> tcp_connect(Handshake& s) {
-  pollfd p{s.channel.fd(), POLLOUT, 0};
-  if (poll(&p, 1, 0) <= 0) return Error{Code::would_block, "TCP is connecting"};
-  int error = 0;
-  socklen_t size = sizeof error;
-  if (getsockopt(s.channel.fd(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
-  if (error == 0) {
-    s.channel.queue(emit_hello(s.ours));
-    s.step = Step::exchange_hello;
-    return {};
-  }
-  if (s.next_address < s.addresses.size()) return connect_next_address(s);
-  if (error == ECONNREFUSED)
-    return Error{Code::not_found,
-                 "no listener at " + s.target + ": start the server first, check host and port"};
-  return base::socket_error(error, "cannot connect to " + s.target);
-}
-
 Result<void> exchange_hello(Handshake& s) {
   if (const Result<void> sent = s.channel.flush(); !sent) return sent;
   const Result<MessageKind> kind = s.channel.receive();
@@ -201,9 +167,8 @@ Result<void> exchange_hello(Handshake& s) {
   if (const Result<void> fit = check_peer(s.ours, s.peer); !fit) return fit;
   if (const Result<void> walked = walk_to_rts(s); !walked) return walked;
   s.channel.next();
-  s.channel.queue(emit_ready());
   s.step = Step::await_ready;
-  return {};
+  return s.channel.queue(emit_ready());
 }
 
 Result<void> receive_ready(Handshake& s) {
@@ -226,9 +191,8 @@ Result<void> await_peer_ready(Handshake& s) {
   if (const Result<void> ready = receive_ready(s); !ready) return ready;
   if (const Result<void> fit = check_state(s.qp); !fit) return fit;
   if (const Result<void> walked = walk_to_rts(s); !walked) return walked;
-  s.channel.queue(emit_ready());
   s.step = Step::send_ready;
-  return {};
+  return s.channel.queue(emit_ready());
 }
 
 Result<void> send_ready(Handshake& s) {
@@ -241,6 +205,8 @@ Result<void> one_step(Handshake& s) {
   switch (s.step) {
     case Step::tcp_connect:
       return tcp_connect(s);
+    case Step::agree_on_terms:
+      return agree_on_terms(s);
     case Step::exchange_hello:
       return exchange_hello(s);
     case Step::await_ready:
@@ -262,6 +228,7 @@ void fail(Handshake& s, Error error) noexcept {
   // Sends a reject, unless TCP is not connected or there is no memory for it.
   if (s.step != Step::tcp_connect)
     (void)base::memory_permitting([&] { s.channel.reject(error.message); });
+  s.socket.close();
   s.channel.close();
   if (s.qp_modified) (void)s.qp.modify({.state = QpState::err});
   s.error = std::move(error);
@@ -270,14 +237,14 @@ void fail(Handshake& s, Error error) noexcept {
 
 Error timeout_error(const Handshake& s) {
   std::string text = "no answer from " + s.target + " within the time limit";
-  if (s.step == Step::exchange_hello)
+  if (s.step == Step::agree_on_terms || s.step == Step::exchange_hello)
     text = s.target + " took the TCP connection, but no queue pair was offered in time";
   return {Code::timed_out, std::move(text)};
 }
 
 Result<Connection> advance(Handshake& s) {
   if (s.step == Step::done || s.step == Step::failed) return one_step(s).error();
-  WEFT_DCHECK(s.channel.fd() >= 0 && s.qp);
+  WEFT_DCHECK((s.step == Step::tcp_connect ? s.socket.fd() : s.channel.fd()) >= 0 && s.qp);
   do {
     if (const Result<void> moved = one_step(s); !moved) {
       const bool waits = moved.error().code == Code::would_block;
@@ -340,7 +307,10 @@ Result<Connector> Connector::start(std::string_view address, QueuePair qp,
   });
 }
 
-int Connector::fd() const noexcept { return state_ ? state_->channel.fd() : -1; }
+int Connector::fd() const noexcept {
+  if (!state_) return -1;
+  return state_->step == State::Step::tcp_connect ? state_->socket.fd() : state_->channel.fd();
+}
 
 short Connector::poll_events() const noexcept {
   if (!state_) return 0;
@@ -368,7 +338,9 @@ Result<Connection> connect(std::string_view address, QueuePair qp, const Connect
     for (;;) {
       Result<Connection> connection = connector->advance();
       if (connection || connection.error().code != Code::would_block) return connection;
-      (void)base::wait_for(connector->fd(), connector->poll_events(), deadline);
+      const Instant look_again = base::wall_now() + Duration::from_ms(100);
+      (void)base::wait_for(connector->fd(), connector->poll_events(),
+                           std::min(deadline, look_again));
     }
   });
 }

@@ -18,6 +18,7 @@ namespace verbs {
 struct Handshake {
   enum class Step : uint8_t {
     tcp_connect,       // connecting side: TCP connects
+    agree_on_terms,    // connecting side: handshake of the stream
     exchange_hello,    // connecting side: sends hello, waits for the peer's hello
     await_ready,       // connecting side: our QP is in RTS, waits for the peer's ready
     await_peer_ready,  // listening side: sends hello, waits for the peer's ready
@@ -34,6 +35,9 @@ struct Handshake {
   Instant deadline;
   std::vector<base::SocketAddress> addresses;
   size_t next_address = 0;
+  base::Socket socket;                         // while TCP connects; then in `channel`
+  crypto::Terms terms;                         // for the peer at its address
+  Instant handshake_until = Instant::never();  // from the first byte of the peer
   Channel channel;
   Hello ours;
   Hello peer;
@@ -45,6 +49,12 @@ struct Handshake {
 Result<Hello> make_hello(const QueuePair& qp, const ConnectOptions& options);
 // Whether the two sides can be connected; the error's text is for both.
 Result<void> check_peer(const Hello& ours, const Hello& peer);
+
+// Starts a TCP connection to the next address for which that succeeds and terms are known.
+Result<void> connect_next_address(Handshake& s);
+// The steps of these names.
+Result<void> tcp_connect(Handshake& s);
+Result<void> agree_on_terms(Handshake& s);
 
 }  // namespace verbs
 

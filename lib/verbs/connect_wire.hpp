@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The messages that connect() and Listener exchange over TCP to connect two queue pairs:
+// The messages that connect() and Listener exchange over a stream (lib/crypto/stream.hpp), behind
+// its handshake, to connect two queue pairs:
 //
 //   connecting side              listening side
 //   hello  ------------------>                      queue pair number, PSN, address, limits
@@ -10,7 +11,7 @@
 //
 // Either side returns only when both are in RTS, and a peer that stalls or sends nonsense before
 // `ready` does not affect the listener's queue pair. `reject` with a reason replaces any message.
-// Pure functions over bytes; every field is validated here. Sockets: connect_tcp.hpp.
+// Pure functions over bytes; every field is validated here. Streams: connect_tcp.hpp.
 #pragma once
 
 #include <array>
@@ -28,8 +29,8 @@
 namespace weft::verbs {
 
 inline constexpr uint32_t kConnectMagic = 0x57454654;  // "WEFT"
-inline constexpr uint16_t kConnectVersion = 2;
-inline constexpr uint16_t kCanTelemetry = 1;  // capability: lib/wire/INT.md
+inline constexpr uint16_t kConnectVersion = 3;         // as lib/crypto/terms.hpp
+inline constexpr uint16_t kCanTelemetry = 1;           // capability: lib/wire/INT.md
 inline constexpr size_t kMaxPrivateData = 4096;
 inline constexpr size_t kMaxRejectText = 160;
 

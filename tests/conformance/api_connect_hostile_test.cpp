@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connection set-up against peers that are silent, slow, closed, or send malformed messages: none
-// of them may block the others, modify a queue pair or use unbounded memory.
+// Connection set-up in clear text against peers that are silent, slow, closed, or send malformed
+// messages: none of them may block the others, modify a queue pair or use unbounded memory.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <utility>
 
+#include "lib/crypto/terms.hpp"
 #include "lib/verbs/connect_wire.hpp"
 #include "tests/conformance/connect_support.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/secret_file.hpp"
 
 namespace weft {
 
@@ -36,6 +38,11 @@ class RawPeer {
     (void)::send(fd_, data, size, MSG_NOSIGNAL);  // a test that it matters to sees the answer
   }
   void send(const std::vector<std::byte>& data) const { send(data.data(), data.size()); }
+  // In clear text, as an insecure side expects it.
+  void send_terms() const {
+    const crypto::TermsBytes terms = crypto::Terms{.mode = crypto::Mode::clear}.bytes();
+    send(&terms, sizeof terms);
+  }
   // Everything until the other side closes.
   std::string receive_all() const {
     std::string all;
@@ -71,6 +78,8 @@ class RawListener {
   uint16_t port_ = 0;
 };
 
+const ConnectOptions kClear{.security = {.insecure = true}};
+
 verbs::Hello plausible_hello() {
   verbs::Hello hello;
   hello.gid = Gid::from_ipv4(127, 0, 0, 9);
@@ -86,7 +95,7 @@ verbs::Hello plausible_hello() {
 
 TEST_CASE("time limits end connect and accept") {
   Endpoint e;
-  const ConnectOptions brief{.limit = Duration::from_ms(200)};
+  const ConnectOptions brief{.limit = Duration::from_ms(200), .security = kClear.security};
   const auto start = std::chrono::steady_clock::now();
   Listener listener = *Listener::listen("127.0.0.1:0");
   CHECK(listener.accept(e.queue_pair(), brief).error().code == Code::timed_out);
@@ -107,12 +116,13 @@ TEST_CASE("a server that closes or talks nonsense gives an error") {
     web.send("HTTP/1.1 400 Bad Request\r\n\r\n", 28);
     (void)web.receive_all();
     const RawPeer refusing = raw.accept();
+    refusing.send_terms();
     refusing.send(verbs::emit_reject("go away\n"));
     (void)refusing.receive_all();
   });
-  CHECK(connect(raw.address(), qp).error().code == Code::disconnected);
-  CHECK(connect(raw.address(), qp).error().code == Code::invalid_argument);
-  const Error refused = connect(raw.address(), qp).error();
+  CHECK(connect(raw.address(), qp, kClear).error().code == Code::disconnected);
+  CHECK(connect(raw.address(), qp, kClear).error().code == Code::invalid_argument);
+  const Error refused = connect(raw.address(), qp, kClear).error();
   CHECK(refused.code == Code::disconnected);
   CHECK(refused.message == "the peer refused: go away?");
   server.join();
@@ -125,17 +135,19 @@ TEST_CASE("a peer with a wrong magic or hello is rejected and does not disturb o
   const RawPeer web(listener.port());
   web.send("GET / HTTP/1.1\r\n\r\n", 18);
   const RawPeer forger(listener.port());
+  forger.send_terms();
   verbs::Hello hello = plausible_hello();
   hello.transport = "roce+shm";
   forger.send(verbs::emit_hello(hello));
   const RawPeer impatient(listener.port());
+  impatient.send_terms();
   impatient.send(verbs::emit_ready());
   Result<Connection> ra = kNone;
   Result<Connection> rb = kNone;
-  connect_both(listener, e.queue_pair(), e.queue_pair(), {}, {}, ra, rb);
+  connect_both(listener, e.queue_pair(), e.queue_pair(), kClear, kClear, ra, rb);
   REQUIRE(ra);
   REQUIRE(rb);
-  CHECK(web.receive_all().find("magic") != std::string::npos);
+  CHECK(web.receive_all().size() == sizeof(crypto::TermsBytes));
   CHECK(forger.receive_all().find("roce+shm") != std::string::npos);
   CHECK(impatient.receive_all().find("hello") != std::string::npos);
 }
@@ -144,31 +156,61 @@ TEST_CASE("silent peers, more than there are slots, do not keep a good one out")
   Endpoint e;
   Listener listener = *Listener::listen("127.0.0.1:0");
   std::vector<RawPeer> silent;
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 300; ++i) {
     silent.emplace_back(listener.port());
     if (i % 2 == 0) silent.back().send("WE", 2);  // a part of the magic
   }
   const auto start = std::chrono::steady_clock::now();
   Result<Connection> ra = kNone;
   Result<Connection> rb = kNone;
-  connect_both(listener, e.queue_pair(), e.queue_pair(), {}, {}, ra, rb);
+  connect_both(listener, e.queue_pair(), e.queue_pair(), kClear, kClear, ra, rb);
   REQUIRE(ra);
   REQUIRE(rb);
   CHECK(seconds_since(start) < 5);
+}
+
+TEST_CASE("who has another secret, or none, is refused, and both sides name why") {
+  Endpoint e;
+  Listener listener = *Listener::listen("127.0.0.1:0");
+  const SecretFile ours, others;
+  const ConnectOptions with{.limit = Duration::from_s(20), .security = ours.security()};
+  for (const Security& wrong : {others.security(), kClear.security}) {
+    Result<Connection> accepted = kNone;
+    const QueuePair a = e.queue_pair(), b = e.queue_pair();
+    ConnectOptions brief = with;
+    brief.limit = Duration::from_s(1);
+    std::thread server([&] { accepted = listener.accept(b, brief); });
+    const Error refused = connect(at(listener), a, {.security = wrong}).error();
+    server.join();
+    const char* const why = wrong.insecure ? "insecure" : "same secret in WEFT_SECRET";
+    CHECK(refused.code == Code::permission_denied);
+    CHECK(refused.message.find(why) != std::string::npos);
+    REQUIRE(!accepted);
+    CHECK(accepted.error().message.find(why) != std::string::npos);
+    CHECK(a.state() == QpState::reset);
+    CHECK(b.state() == QpState::reset);
+  }
+  Result<Connection> ra = kNone;
+  Result<Connection> rb = kNone;
+  connect_both(listener, e.queue_pair(), e.queue_pair(), with, with, ra, rb);
+  CHECK(ra);
+  CHECK(rb);
 }
 
 TEST_CASE("a peer that stalls after its hello is passed over, the queue pair untouched") {
   Endpoint e;
   Listener listener = *Listener::listen("127.0.0.1:0");
   const RawPeer stalled(listener.port());
+  stalled.send_terms();
   stalled.send(verbs::emit_hello(plausible_hello()));
   const RawPeer vanished(listener.port());
+  vanished.send_terms();
   vanished.send(verbs::emit_hello(plausible_hello()));
   const auto start = std::chrono::steady_clock::now();
   const QueuePair b = e.queue_pair();
   Result<Connection> ra = kNone;
   Result<Connection> rb = kNone;
-  connect_both(listener, e.queue_pair(), b, {}, {}, ra, rb);
+  connect_both(listener, e.queue_pair(), b, kClear, kClear, ra, rb);
   REQUIRE(ra);
   REQUIRE(rb);
   CHECK(rb->peer_qpn != plausible_hello().qpn);

@@ -33,7 +33,7 @@ EVERYTHING = "everything"
 # What extensions may include: a room whose name begins so and that has no row below. To those of a
 # port or provider come the rooms that its port.cmake or provider.cmake sets.
 PORT = "transport wire memory base"
-EXTENSIONS = {"port_": PORT, "provider_": "verbs memory base",
+EXTENSIONS = {"port_": PORT, "provider_": "verbs memory base", "crypto_": "crypto base",
               "tool_": "base bench_perftest tool_chart"}
 EXTRA_ROOMS = re.compile(r"^set\((?:PORT|PROVIDER)_ROOMS ([a-z_ ]+)\)", re.M)
 PROTOCOL = "transport base wire memory congestion"
@@ -51,8 +51,9 @@ MAY_INCLUDE = {
     "srd": PROTOCOL,
     "driver": "base memory transport",
     "sim": "base wire congestion transport roce srd",
-    "verbs": "base memory",
-    "collective": "base",
+    "crypto": "base",
+    "verbs": "base memory crypto",
+    "collective": "base crypto",
     "message": "base",
     "adapters": "base message",
     "software": "verbs driver transport congestion wire memory base port_middleware roce srd",
@@ -95,8 +96,8 @@ def room_of(path):
     parts = path.removeprefix(COPIED).split("/")
     if parts[0] == "weft" or parts[:2] == ["include", "weft"]:
         return "api"
-    if parts[:2] == ["providers", "port"] and len(parts) > 3:
-        return "port_" + parts[2]
+    if parts[0] == "providers" and parts[1] in ("port", "crypto") and len(parts) > 3:
+        return f"{parts[1]}_{parts[2]}"
     if parts[0] == "providers" and len(parts) > 2:
         shared = parts[1] in ("software", "registry")
         return parts[1] if shared else "provider_" + parts[1]
