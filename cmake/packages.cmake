@@ -87,7 +87,7 @@ include(CPack)
 # All that is packaged.
 add_custom_target(packaged DEPENDS weft weft_static programs modules)
 foreach(TARGET weft_fi weft_fi_msg weft_nccl_net weft_rccl_net weft_paths weft_ibverbs_drop_in
-        weft_rdmacm_drop_in)
+        weft_rdmacm_drop_in weft_efa_drop_in)
   if(TARGET ${TARGET})
     add_dependencies(packaged ${TARGET})
   endif()

@@ -110,6 +110,21 @@ class OverUdp(Perftest, unittest.TestCase):
             self.assertEqual(rows, [(4096, 200)])
 
 
+class Srd(unittest.TestCase):
+    """By libefa. perftest 4.5 has SENDs and READs of SRD, and no events or WRITEs."""
+
+    def test_sends_and_reads(self):
+        shm = f"srd+shm:{drop_in.SHM.split(':')[1]}"
+        for device, program, pairs in (("srd+udp:lo", "ib_send_bw", 2),
+                                       ("srd+udp:lo", "ib_send_lat", 1), (shm, "ib_send_bw", 1),
+                                       ("srd+udp:lo", "ib_read_lat", 1), (shm, "ib_read_bw", 2)):
+            with self.subTest(device=device, program=program, pairs=pairs):
+                more = ["-q", "2"] if pairs == 2 else []
+                rows = measure(program, "-c", "SRD", "-n", "200", "-s", "4096", *more,
+                               device=device)
+                self.assertEqual(rows, [(4096, 200 * pairs)])
+
+
 class OverShm(Perftest, unittest.TestCase):
     device = drop_in.SHM
 

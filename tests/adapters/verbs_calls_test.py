@@ -32,6 +32,9 @@ class VerbsCalls(unittest.TestCase):
     def test_every_operation_moves_its_data(self):
         self.calls("opcodes")
 
+    def test_srd_by_libefa(self):
+        self.calls("srd", ("srd+udp:lo", f"srd+shm:adapters-{os.getpid()}"))
+
     def test_refusals_have_the_errno_of_the_manual(self):
         self.calls("errors")
 
@@ -117,14 +120,14 @@ class Sanitized(unittest.TestCase):
     CASES = ["opcodes", "errors", "events", "manual", "memory", "polling", "misuse", "signals"]
 
     def test_cases(self):
-        for device in (drop_in.UDP, drop_in.SHM):
-            for case in self.CASES:
-                with self.subTest(device=device, case=case):
-                    done = subprocess.run(
-                        [PROGRAM, case], timeout=600, check=False, text=True,
-                        env=drop_in.environment(WEFT_VERBS_DEVICES=device),
-                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-                    self.assertEqual(done.returncode, 0, done.stdout)
+        cases = [(device, case) for device in (drop_in.UDP, drop_in.SHM) for case in self.CASES]
+        for device, case in [*cases, ("srd+udp:lo", "srd")]:
+            with self.subTest(device=device, case=case):
+                done = subprocess.run(
+                    [PROGRAM, case], timeout=600, check=False, text=True,
+                    env=drop_in.environment(WEFT_VERBS_DEVICES=device),
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                self.assertEqual(done.returncode, 0, done.stdout)
 
 
 if __name__ == "__main__":

@@ -199,7 +199,7 @@ class Runs(WithFolder):
     def test_preloads_that_are_there_are_kept(self):
         folder = drop_in.LIBRARIES
         ours = [str(folder / name) for name in
-                ("libweft-paths.so", "libibverbs.so.1", "librdmacm.so.1")
+                ("libweft-paths.so", "libibverbs.so.1", "librdmacm.so.1", "libefa.so.1")
                 if (folder / name).exists()]
         command = ["sh", "-c", "echo $LD_PRELOAD"]
         self.assertEqual(self.output_of(*command), ":".join(ours) + "\n")

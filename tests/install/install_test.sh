@@ -27,10 +27,11 @@ check_manual() {
 
 # weft-run finds the drop-in libraries where they are installed.
 check_drop_in() {
-  local preload folder=$library/weft/drop-in
+  local preload names folder=$library/weft/drop-in
   test -e "$folder/libibverbs.so.1" || return 0 # built without libibverbs-dev
   preload=$("$stage/usr/bin/weft-run" -d roce+udp:lo sh -c "echo \$LD_PRELOAD" 2>&1)
-  test "$preload" = "$folder/libweft-paths.so:$folder/libibverbs.so.1:$folder/librdmacm.so.1"
+  names=libweft-paths.so:$folder/libibverbs.so.1:$folder/librdmacm.so.1:$folder/libefa.so.1
+  test "$preload" = "$folder/$names"
   test ! -e "$library/libibverbs.so.1" # in the linker's path it would be every program's
 }
 

@@ -13,5 +13,6 @@ void check_opcodes();
 void check_polling();
 void check_processes();
 void check_signals();
+void check_srd();
 void check_transitions();
 void transfer_endlessly();

@@ -2,6 +2,7 @@
 // Refusals: errno of wrong arguments, EBUSY while children exist, EOPNOTSUPP for what no device in
 // software can do.
 #include <fcntl.h>
+#include <infiniband/efadv.h>
 #include <unistd.h>
 
 #include "tests/verbs_calls/cases.hpp"
@@ -154,6 +155,35 @@ void domains(Ends& ends) {
   CHECK_ERROR(0, ibv_close_xrcd(xrcd));
 }
 
+// An XRC target lives until the last of those who have opened it destroys it. Destroys `first`.
+void targets_opened_twice(Ends& ends, ibv_qp* first, ibv_xrcd* xrcd) {
+  to_init(first);
+  ibv_qp_open_attr attr{};
+  attr.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD;
+  attr.qp_num = first->qp_num;
+  attr.xrcd = xrcd;
+  attr.qp_type = IBV_QPT_XRC_RECV;
+  CHECK_REFUSED(EINVAL, ibv_open_qp(ends.context, &attr));  // TYPE is missing
+  attr.comp_mask |= IBV_QP_OPEN_ATTR_TYPE | IBV_QP_OPEN_ATTR_CONTEXT;
+  attr.qp_context = &ends;
+  attr.qp_num = ends.a.qp->qp_num;
+  CHECK_REFUSED(EINVAL, ibv_open_qp(ends.context, &attr));  // not of the domain
+  attr.qp_num = first->qp_num;
+  ibv_qp* const second = ibv_open_qp(ends.context, &attr);
+  REQUIRE(second != nullptr);
+  CHECK(second->qp_num == first->qp_num && second->qp_context == &ends);
+  CHECK(second->state == IBV_QPS_INIT);
+  CHECK_ERROR(0, ibv_destroy_qp(first));
+  to_rts(second, ends.a.qp->qp_num);
+  ibv_qp* const third = ibv_open_qp(ends.context, &attr);
+  REQUIRE(third != nullptr);
+  CHECK(third->state == IBV_QPS_RTS);
+  CHECK_ERROR(EBUSY, ibv_close_xrcd(xrcd));
+  CHECK_ERROR(0, ibv_destroy_qp(third));
+  CHECK_ERROR(0, ibv_destroy_qp(second));
+  CHECK_REFUSED(EINVAL, ibv_open_qp(ends.context, &attr));
+}
+
 // Who opens the same file has the same domain: a queue of one takes messages for the other.
 void domains_of_files(Ends& ends) {
   ibv_xrcd_init_attr attr{};
@@ -176,7 +206,7 @@ void domains_of_files(Ends& ends) {
   init.xrcd = second;
   ibv_qp* qp = ibv_create_qp_ex(ends.context, &init);
   REQUIRE(qp != nullptr);
-  CHECK_ERROR(0, ibv_destroy_qp(qp));
+  targets_opened_twice(ends, qp, second);
   CHECK_ERROR(0, ibv_close_xrcd(second));
   CHECK_REFUSED(EAGAIN, ibv_open_xrcd(ends.context, &attr));  // the last one has closed it
   close(attr.fd);
@@ -194,6 +224,11 @@ void not_in_software(Ends& ends) {
   CHECK_ERROR(EOPNOTSUPP, ibv_modify_qp_rate_limit(ends.a.qp, &rate));
   ibv_qp_attr limited{};
   CHECK_ERROR(EOPNOTSUPP, ibv_modify_qp(ends.a.qp, &limited, IBV_QP_RATE_LIMIT));
+  efadv_device_attr efa{};
+  CHECK_ERROR(EOPNOTSUPP, efadv_query_device(ends.context, &efa, sizeof efa));
+  ibv_qp_init_attr driver{};
+  driver.qp_type = IBV_QPT_DRIVER;
+  CHECK_REFUSED(EOPNOTSUPP, efadv_create_driver_qp(ends.pd, &driver, EFADV_QP_DRIVER_TYPE_SRD));
   ibv_ece ece{};
   CHECK_ERROR(EOPNOTSUPP, ibv_query_ece(ends.a.qp, &ece));
   CHECK(ibv_fork_init() == 0 && ibv_is_fork_initialized() == IBV_FORK_UNNEEDED);

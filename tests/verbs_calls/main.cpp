@@ -14,13 +14,11 @@ struct Case {
   void (*check)();
 };
 constexpr Case kCases[] = {
-    {"cycles", check_cycles},           {"devices", check_devices},
-    {"endless", transfer_endlessly},    {"errors", check_errors},
-    {"events", check_events},           {"manual", check_manual},
-    {"memory", check_memory},           {"misuse", check_misuse},
-    {"opcodes", check_opcodes},         {"polling", check_polling},
-    {"processes", check_processes},     {"signals", check_signals},
-    {"transitions", check_transitions},
+    {"cycles", check_cycles},   {"devices", check_devices},         {"endless", transfer_endlessly},
+    {"errors", check_errors},   {"events", check_events},           {"manual", check_manual},
+    {"memory", check_memory},   {"misuse", check_misuse},           {"opcodes", check_opcodes},
+    {"polling", check_polling}, {"processes", check_processes},     {"signals", check_signals},
+    {"srd", check_srd},         {"transitions", check_transitions},
 };
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace weft::run {
 namespace {
 
 // The view of paths comes first: it interposes functions of the C library, the others do not.
-constexpr const char* kLibraries[] = {"libweft-paths.so", "libibverbs.so.1", "librdmacm.so.1"};
+constexpr const char* kLibraries[] = {"libweft-paths.so", "libibverbs.so.1", "librdmacm.so.1",
+                                      "libefa.so.1"};
 
 // The folder that has the library `name`: `built` from the folder of weft's programs in the build,
 // `installed` where they are installed.

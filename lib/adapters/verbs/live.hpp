@@ -44,8 +44,9 @@ int check_exists(const char* call, const void* object, Kind kind) noexcept;
 // child of fork() may have its own under that number.
 template <class Table, class Object>
 void erase_own(Table& table, uint32_t number, const Object* object) {
-  const auto found = table.find(number);
-  if (found != table.end() && found->second == object) table.erase(found);
+  const auto range = table.equal_range(number);
+  for (auto at = range.first; at != range.second; ++at)
+    if (at->second == object) return (void)table.erase(at);
 }
 
 // Around fork(), so that a child finds them whole.

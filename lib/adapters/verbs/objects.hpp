@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The objects behind the pointers of verbs.h: each holds the ibv_* structure first and the object
 // of weft beside it. A pointer that this library gave out is the address of its first member, so it
-// is cast back. The functions at the end are exported under WEFT_PRIVATE_1 for our librdmacm.so.1.
+// is cast back. The functions at the end are exported under WEFT_PRIVATE_1 for our librdmacm.so.1
+// and libefa.so.1.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -41,10 +42,11 @@ struct DeviceEntry {
   // All below: under `lock`. The device is open while there is a context; all share it.
   mutable std::mutex lock;
   std::optional<Device> open_device;
-  uint32_t fork = 0;                        // forks between the first process and this one
-  int users = 0;                            // contexts of this process that are not freed
-  std::vector<Context*> contexts;           // those that are not closed
-  std::unordered_map<uint32_t, Qp*> qps;    // by queue pair number
+  uint32_t fork = 0;               // forks between the first process and this one
+  int users = 0;                   // contexts of this process that are not freed
+  std::vector<Context*> contexts;  // those that are not closed
+  // By queue pair number; more than one where ibv_open_qp() has opened an XRC target.
+  std::unordered_multimap<uint32_t, Qp*> qps;
   std::unordered_map<uint32_t, Srq*> srqs;  // by SharedReceiveQueue::number()
   std::unordered_map<uint32_t, Cq*> cqs;    // by CompletionQueue::number()
   std::unordered_map<uint32_t, Mr*> mrs;    // by lkey
@@ -203,8 +205,8 @@ inline ibv_cq* cq_of(Cq& cq) { return ibv_cq_ex_to_cq(&cq.cq); }
 
 }  // namespace weft::drop_in
 
-// For librdmacm.so.1 (version node WEFT_PRIVATE_1). The references are valid as long as the object
-// of verbs is.
+// For librdmacm.so.1 and libefa.so.1 (version node WEFT_PRIVATE_1). The references are valid as
+// long as the object of verbs is.
 extern "C" {
 // The string of a device of the list, or null: it is one of the system's library. Which device
 // answers for an address is known only once it is open (weft_verbs_device).
@@ -214,6 +216,9 @@ const weft::ProtectionDomain& weft_verbs_domain(ibv_pd* pd);
 const weft::CompletionQueue& weft_verbs_cq(ibv_cq* cq);
 const weft::SharedReceiveQueue& weft_verbs_srq(ibv_srq* srq);
 const weft::QueuePair& weft_verbs_qp(ibv_qp* qp);
+// For libefa.so.1. The device of a context; null: it has no SRD, or is the system's library's.
+const weft::Device* weft_verbs_srd_device(ibv_context* context);
+ibv_qp* weft_verbs_create_srd_qp(ibv_context* context, ibv_qp_init_attr_ex* attr);
 const weft::AddressHandle& weft_verbs_ah(ibv_ah* ah);
 // Sets ibv_qp::state from the state of the queue pair, after the connection manager has moved it.
 void weft_verbs_refresh_state(ibv_qp* qp);

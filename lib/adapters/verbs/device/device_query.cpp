@@ -17,6 +17,8 @@ namespace {
 
 constexpr uint32_t kHcaCoreClockKhz = 1'000'000;  // timestamps are nanoseconds
 constexpr uint32_t kVendorId = 0xFFFFFF;          // no OUI: a device in software, as rxe
+// Programs take a device with SRD for an EFA by these.
+constexpr uint32_t kEfaVendorId = 0x1D0F, kEfaPartId = 0xEFA0;
 
 // IBV_DEVICE_FLUSH_GLOBAL, _FLUSH_PERSISTENT and _ATOMIC_WRITE of newer headers.
 constexpr uint64_t kFlushAndAtomicWrite = 7ULL << 38;
@@ -43,7 +45,9 @@ void fill(const Context& context, ibv_device_attr& attr) noexcept {
   attr.node_guid = attr.sys_image_guid = context.entry->guid;
   attr.max_mr_size = has.max_mr_size;
   attr.page_size_cap = ~static_cast<uint64_t>(::sysconf(_SC_PAGESIZE) - 1);
-  attr.vendor_id = kVendorId;
+  const bool is_efa = has.qp_type == QpType::srd;
+  attr.vendor_id = is_efa ? kEfaVendorId : kVendorId;
+  attr.vendor_part_id = is_efa ? kEfaPartId : 0;
   attr.max_qp = clamped(has.max_qp);
   attr.max_qp_wr = clamped(has.max_qp_wr);
   attr.device_cap_flags = capability_flags(has);

@@ -82,10 +82,12 @@ void sort_event(DeviceEntry& entry, const AsyncEvent& from) {
     case EventType::comm_established:
     case EventType::sq_drained:
     case EventType::last_wqe_reached: {
-      const auto found = entry.qps.find(from.qp.value);
-      if (found == entry.qps.end()) return;
-      event.element.qp = &found->second->qp.qp_base;
-      return queue_event(*found->second->context, event);
+      const auto range = entry.qps.equal_range(from.qp.value);
+      for (auto at = range.first; at != range.second; ++at) {
+        event.element.qp = &at->second->qp.qp_base;
+        queue_event(*at->second->context, event);
+      }
+      return;
     }
     case EventType::srq_limit_reached: {
       const auto found = entry.srqs.find(from.shared_queue);

@@ -63,6 +63,25 @@ int without_other_half(int mask, ibv_qp_type type) noexcept {
   return mask;
 }
 
+// SRD: what each transition needs, as the kernel's driver of EFAs has it.
+int check_srd(const Qp& qp, const ibv_qp_attr& attr, int mask) noexcept {
+  if (qp.init.qp_type != IBV_QPT_DRIVER || (mask & IBV_QP_STATE) == 0) return 0;
+  const QpState from = qp.pair.state();
+  int needed = IBV_QP_STATE, taken = IBV_QP_CUR_STATE;
+  if (from == QpState::reset && attr.qp_state == IBV_QPS_INIT)
+    needed |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+  else if (from == QpState::init && attr.qp_state == IBV_QPS_INIT)
+    taken |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+  else if (from == QpState::rtr && attr.qp_state == IBV_QPS_RTS)
+    needed |= IBV_QP_SQ_PSN, taken |= IBV_QP_RNR_RETRY | IBV_QP_QKEY;
+  else if (attr.qp_state == IBV_QPS_RTR || attr.qp_state == IBV_QPS_RTS)
+    taken |= IBV_QP_PKEY_INDEX | IBV_QP_QKEY;
+  if ((mask & needed) == needed && (mask & ~(needed | taken)) == 0) return 0;
+  return refuse(EINVAL, kCall, "SRD, to state %d: attr_mask 0x%x needs 0x%x and takes 0x%x",
+                int{attr.qp_state}, static_cast<unsigned>(mask), static_cast<unsigned>(needed),
+                static_cast<unsigned>(needed | taken));
+}
+
 QueuePairAttributes attributes_of(const ibv_qp_attr& attr, int mask, ibv_qp_type type) {
   mask = without_other_half(mask, type);
   const auto given = [&](int bit) { return (mask & bit) != 0; };
@@ -85,6 +104,9 @@ QueuePairAttributes attributes_of(const ibv_qp_attr& attr, int mask, ibv_qp_type
   if (given(IBV_QP_RETRY_CNT)) to.retry_count = attr.retry_cnt;
   if (given(IBV_QP_RNR_RETRY)) to.rnr_retry = attr.rnr_retry;
   if (given(IBV_QP_TIMEOUT)) to.timeout = attr.timeout;
+  // An EFA has no rights of queue pairs: those of the regions hold.
+  if (type == IBV_QPT_DRIVER && to.state == QpState::init)
+    to.access = access_of(kAccessOfQueuePair);
   return to;
 }
 
@@ -122,6 +144,7 @@ int ibv_modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
     if (const int error = check(*attr, mask)) return error;
     Qp& qp = of(verbs);
     if (const int error = check_migration(qp, *attr, mask)) return error;
+    if (const int error = check_srd(qp, *attr, mask)) return error;
     if ((mask & IBV_QP_AV) != 0)
       if (const int error = check_ah(kCall, *qp.context, attr->ah_attr)) return error;
     const auto modified = qp.pair.modify(attributes_of(*attr, mask, verbs->qp_type));

@@ -95,7 +95,10 @@ const char* convert(const ibv_qp& qp, const ibv_send_wr& wr, SendRequest& to,
     return kUnknownSendFlags;
   if (!set_operation(qp, wr, to, bind)) return "opcode, or what goes with it, is not known";
   if (wr.num_sge < 0) return "num_sge is negative";
-  if (qp.qp_type == IBV_QPT_UD) {
+  if (qp.qp_type == IBV_QPT_UD || qp.qp_type == IBV_QPT_DRIVER) {
+    const bool is_send = wr.opcode == IBV_WR_SEND || wr.opcode == IBV_WR_SEND_WITH_IMM;
+    if (qp.qp_type == IBV_QPT_DRIVER && !is_send)
+      return "SRD: only SENDs have room for an address here: use ibv_wr_*";
     if (wr.wr.ud.ah == nullptr) return "ah is null";
     to.to = &of(wr.wr.ud.ah).handle;
     to.remote_qpn = QpNum{wr.wr.ud.remote_qpn};

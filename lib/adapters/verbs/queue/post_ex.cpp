@@ -293,6 +293,15 @@ uint64_t operations_of(const Qp& qp) noexcept {
       return kSends | kWrites;
     case IBV_QPT_UD:
       return kSends;
+    case IBV_QPT_DRIVER: {
+      uint64_t operations = kSends;
+      if (device.has_read) operations |= IBV_QP_EX_WITH_RDMA_READ;
+      if (device.has_write)
+        operations |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+      if (device.has_atomics)
+        operations |= IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+      return operations;
+    }
     default:
       return 0;
   }

@@ -23,6 +23,8 @@ constexpr std::optional<QpType> type_of(ibv_qp_type type) noexcept {
       return QpType::xrc_initiator;
     case IBV_QPT_XRC_RECV:
       return QpType::xrc_target;
+    case IBV_QPT_DRIVER:
+      return QpType::srd;  // efa/efa.cpp
     default:
       return std::nullopt;
   }

@@ -134,7 +134,7 @@ ibv_qp* create(ibv_context* verbs, ibv_qp_init_attr_ex& attr) {
   Adoption adoption(context, qp.get(), Kind::qp);
   {
     const std::lock_guard guard(context.entry->lock);
-    context.entry->qps[pair->number().value] = qp.get();
+    context.entry->qps.emplace(pair->number().value, qp.get());
   }
   adoption.keep();
   count_users(*qp, 1);
@@ -142,12 +142,56 @@ ibv_qp* create(ibv_context* verbs, ibv_qp_init_attr_ex& attr) {
 }
 
 ibv_qp* create_qp_ex(ibv_context* verbs, ibv_qp_init_attr_ex* attr) noexcept {
+  if (attr->qp_type == IBV_QPT_DRIVER)
+    return refuse_null<ibv_qp>(EOPNOTSUPP, kCall,
+                               "IBV_QPT_DRIVER: efadv_create_qp_ex of libefa creates SRD queue "
+                               "pairs");
   return without_exceptions(kCall, [&] { return create(verbs, *attr); });
 }
 
-ibv_qp* open_qp(ibv_context*, ibv_qp_open_attr*) noexcept {
-  not_supported("ibv_open_qp", "XRC targets are not shared");
+// Under entry.lock.
+const Qp* target_of(const DeviceEntry& entry, uint32_t number, const Xrcd& xrcd) noexcept {
+  const auto range = entry.qps.equal_range(number);
+  for (auto at = range.first; at != range.second; ++at) {
+    const Qp& qp = *at->second;
+    if (qp.xrcd != nullptr && qp.xrcd->domain.impl() == xrcd.domain.impl()) return &qp;
+  }
   return nullptr;
+}
+
+// One more name of an XRC target, which lives until the last of them is destroyed.
+ibv_qp* open_target(ibv_context* verbs, const ibv_qp_open_attr& attr) {
+  constexpr const char* kOpen = "ibv_open_qp";
+  constexpr uint32_t kNeeded = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+  if ((attr.comp_mask & ~uint32_t{IBV_QP_OPEN_ATTR_CONTEXT}) != kNeeded)
+    return refuse_null<ibv_qp>(EINVAL, kOpen, "comp_mask is 0x%x, and must be NUM | XRCD | TYPE",
+                               attr.comp_mask);
+  if (attr.qp_type != IBV_QPT_XRC_RECV)
+    return refuse_null<ibv_qp>(EINVAL, kOpen, "qp_type must be IBV_QPT_XRC_RECV");
+  Context& context = context_of(verbs);
+  const std::lock_guard guard(context.entry->lock);
+  const Qp* const same = target_of(*context.entry, attr.qp_num, of(attr.xrcd));
+  if (same == nullptr)
+    return refuse_null<ibv_qp>(EINVAL, kOpen,
+                               "the domain has no queue pair %u in this process: those of others "
+                               "are not shared",
+                               attr.qp_num);
+  ibv_qp_init_attr_ex init{};
+  init.qp_type = IBV_QPT_XRC_RECV;
+  init.xrcd = attr.xrcd;
+  if ((attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0) init.qp_context = attr.qp_context;
+  auto qp = std::unique_ptr<Qp>(new Qp{.qp = {}, .pair = same->pair, .context = &context});
+  fill(*qp, init, verbs);
+  qp->qp.qp_base.state = static_cast<ibv_qp_state>(qp->pair.state());
+  Adoption adoption(context, qp.get(), Kind::qp);
+  context.entry->qps.emplace(attr.qp_num, qp.get());
+  adoption.keep();
+  count_users(*qp, 1);
+  return &qp.release()->qp.qp_base;
+}
+
+ibv_qp* open_qp(ibv_context* verbs, ibv_qp_open_attr* attr) noexcept {
+  return without_exceptions("ibv_open_qp", [&] { return open_target(verbs, *attr); });
 }
 
 }  // namespace
@@ -214,6 +258,16 @@ int ibv_destroy_qp(ibv_qp* verbs) {
   delete &qp;
   release(context);
   return 0;
+}
+
+const weft::Device* weft_verbs_srd_device(ibv_context* verbs) {
+  if (real_library() != nullptr && is_real(verbs)) return nullptr;
+  const weft::Device& device = context_of(verbs).device;
+  return device.attributes().qp_type == weft::QpType::srd ? &device : nullptr;
+}
+
+ibv_qp* weft_verbs_create_srd_qp(ibv_context* verbs, ibv_qp_init_attr_ex* attr) {
+  return without_exceptions("efadv_create_qp_ex", [&] { return create(verbs, *attr); });
 }
 
 const weft::QueuePair& weft_verbs_qp(ibv_qp* qp) { return of(qp).pair; }
