@@ -75,6 +75,17 @@ class Library(unittest.TestCase):
                 self.assertEqual((report.code, "use NCCL_PROTO=Simple" in report.error),
                                  (0, warns), report)
 
+    def test_devices_without_a_pci_device_are_not_merged(self):
+        for devices, level, is_set in ((f"srd+{SHM};srd+udp:lo", None, True),
+                                       (f"srd+{SHM}", None, False),
+                                       (f"srd+{SHM};srd+udp:lo", "PORT", False)):
+            with self.subTest(devices=devices, level=level):
+                given = {"NCCL_NET_MERGE_LEVEL": level} if level else {}
+                report = check(WEFT, "--versions", 12, "--rules", "properties", "--log", "info",
+                               WEFT_DEVICE=devices, **given)
+                self.assertEqual((report.code, "NCCL_NET_MERGE_LEVEL=LOC is set" in report.error),
+                                 (0, is_set), report)
+
     def test_it_exports_its_tables_and_nothing_else(self):
         for library in (WEFT, RCCL):
             said = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True,

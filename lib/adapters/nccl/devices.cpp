@@ -140,6 +140,12 @@ int DeviceList::size() {
   return static_cast<int>(list_.size());
 }
 
+int DeviceList::without_pci() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return static_cast<int>(std::count_if(
+      list_.begin(), list_.end(), [](const NetDevice& each) { return each.pci_path.empty(); }));
+}
+
 Result<const NetDevice*> DeviceList::at(int index) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (index >= 0 && static_cast<size_t>(index) < list_.size())

@@ -52,6 +52,8 @@ class DeviceList {
   // the log).
   Result<void> open();
   int size();
+  // How many have no PCI device.
+  int without_pci();
   // Error: invalid_argument. The device stays where it is.
   Result<const NetDevice*> at(int index);
   // The index of a device of these, which is added if it is new. Error: mismatch.

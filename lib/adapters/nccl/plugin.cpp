@@ -73,6 +73,17 @@ void exclude_low_latency_protocols() {
   }
 }
 
+// NCCL takes devices without a PCI device for ports of one NIC, merges them, and then finds no path
+// from a GPU to what it has merged, so no communicator can be created (2.28 and 2.30).
+void keep_devices_apart() {
+  if (DeviceList::of_process().without_pci() < 2) return;
+  if (std::getenv("NCCL_NET_MERGE_LEVEL") != nullptr) return;
+  (void)::setenv("NCCL_NET_MERGE_LEVEL", "LOC", 0);
+  log_info(
+      "NCCL_NET_MERGE_LEVEL=LOC is set: several devices have no PCI device, and NCCL cannot use "
+      "what it merges of them");
+}
+
 struct Plugin {
   static constexpr const char* kName = "weft";
   static constexpr bool kMergesDevices = true;
@@ -84,6 +95,7 @@ struct Plugin {
     if (const Result<void> opened = DeviceList::of_process().open(); !opened)
       return report("init", opened.error());
     exclude_low_latency_protocols();
+    keep_devices_apart();
     return Outcome::success;
   }
   // The devices serve the next communicator, too.

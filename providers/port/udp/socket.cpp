@@ -4,6 +4,8 @@
 
 #include <linux/filter.h>
 #include <netinet/udp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -80,8 +82,14 @@ Error failed(const std::string& what) {
 
 }  // namespace
 
+std::array<Gid, 2> distant_loopbacks() noexcept {
+  const long thread = ::syscall(SYS_gettid);
+  const auto high = static_cast<uint8_t>(thread >> 8 & 0x7F), low = static_cast<uint8_t>(thread);
+  return {Gid::from_ipv4(127, 255, high, low), Gid::from_ipv4(127, 254, high, low)};
+}
+
 bool is_held_everywhere(uint32_t port) noexcept {
-  for (const Gid& far : {Gid::from_ipv4(127, 255, 255, 254), Gid::from_ipv4(127, 254, 253, 252)}) {
+  for (const Gid& far : distant_loopbacks()) {
     const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (bind_to(socket.fd(), far, port, 0) || errno != EADDRINUSE) return false;
   }

@@ -3,6 +3,8 @@
 // protocol's UDP port of the address, and those that send from one source port each.
 #pragma once
 
+#include <array>
+
 #include "providers/port/udp/address.hpp"
 #include "providers/port/udp/descriptor.hpp"
 #include "providers/port/udp/options.hpp"
@@ -28,8 +30,11 @@ Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& op
 // user may be bound beside it. An empty descriptor: another socket holds it. It is never read.
 Descriptor bind_alone(const LocalAddress& local) noexcept;
 
-// Whether another socket seems to bind the UDP port on 0.0.0.0: it is in use on addresses that no
-// device tries. Then errno is EADDRINUSE.
+// Addresses that no device tries, other ones for each thread: two threads or processes that ask
+// is_held_everywhere() at the same time do not find each other's sockets.
+std::array<Gid, 2> distant_loopbacks() noexcept;
+// Whether another socket seems to bind the UDP port on 0.0.0.0: it is in use on
+// distant_loopbacks(). Then errno is EADDRINUSE.
 bool is_held_everywhere(uint32_t port) noexcept;
 
 // The error for an address in use.

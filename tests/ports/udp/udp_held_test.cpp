@@ -6,11 +6,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "providers/port/udp/socket.hpp"
 #include "providers/port/udp/udp_port.hpp"
 #include "tests/support/catch.hpp"
 
 namespace {
-int binds = 0;
+std::atomic<int> binds{0};
 }
 
 // In place of libc's: counts.
@@ -72,16 +77,27 @@ TEST_CASE("a UDP port bound on some addresses is free on the next") {
 
 TEST_CASE("a UDP port bound on a distant address is not taken for one on 0.0.0.0") {
   const Held first(0x7F000002);
-  for (const uint32_t far : {0x7FFFFFFEu, 0x7FFEFDFCu}) {
+  for (const Gid& far : distant_loopbacks()) {
     const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_port = htons(first.port);
-    at.sin_addr.s_addr = htonl(far);
-    REQUIRE(bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
+    const SocketAddress at = to_socket_address(far, first.port, 0);
+    REQUIRE(bind(fd, &at.generic, at.length) == 0);
     for (const uint32_t engines : {1u, 2u}) CHECK(open(first.port, engines));
     ::close(fd);
   }
+}
+
+// 8 processes that opened devices at once on 16 cores did.
+TEST_CASE("threads that ask at once whether a UDP port is held do not disturb each other") {
+  const Held held(0x7F000002);
+  std::atomic<int> wrong{0}, ready{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i)
+    threads.emplace_back([&] {
+      for (++ready; ready < 6;) std::this_thread::yield();
+      for (int round = 0; round < 3000; ++round) wrong += is_held_everywhere(held.port);
+    });
+  for (std::thread& each : threads) each.join();
+  CHECK(wrong == 0);
 }
 
 }  // namespace
