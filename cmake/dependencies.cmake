@@ -52,13 +52,11 @@ elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT WEFT_SANITIZE)
                  "630 MB): its backend \"weft\" is not built")
 endif()
 
-# libfabric, whose providers lib/adapters/fi are. They are loaded by programs without sanitizers.
+# libfabric, whose providers lib/adapters/fi are.
 find_path(LIBFABRIC_INCLUDE rdma/providers/fi_prov.h)
 find_library(LIBFABRIC_LIBRARY fabric)
 set(WEFT_HAVE_LIBFABRIC 0)
-if(WEFT_SANITIZE)
-  message(NOTICE "weft: with sanitizers the providers of libfabric are not built")
-elseif(LIBFABRIC_INCLUDE AND LIBFABRIC_LIBRARY)
+if(LIBFABRIC_INCLUDE AND LIBFABRIC_LIBRARY)
   set(WEFT_HAVE_LIBFABRIC 1)
 else()
   message(NOTICE "weft: no libfabric (apt-get install libfabric-dev): its providers weft and "

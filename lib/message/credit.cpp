@@ -57,10 +57,12 @@ void Endpoint::return_credit(Peer from, PeerState& peer) {
 bool Endpoint::post_control(Peer to, const Header& wanted) {
   ControlOperation* const control = controls_.take();
   if (control == nullptr) return ++counters_.out_of_memory, false;
+  PeerState& peer = state_of(to);
+  ++peer.operations;
   Header header = wanted;
-  header.credits = state_of(to).take_credits();
+  header.credits = peer.take_credits();
   control->peer = to;
-  control->is_answer = header.kind == Kind::finished;
+  control->kind = header.kind;
   write_header(header, control->header.data());
   unsent_controls_.push_back(control);
   send_controls();
@@ -82,8 +84,9 @@ bool Endpoint::send_controls() {
 void Endpoint::on_control_sent(ControlOperation& control, Code code) {
   WEFT_DCHECK(!control.is_linked());
   PeerState& peer = state_of(control.peer);
-  if (code == Code::ok || !control.is_answer || peer.lost_count >= kMaxAnnounced)
-    return controls_.give(&control);
+  if (control.kind == Kind::probe) peer.is_probed = false;
+  if (code == Code::ok || control.kind != Kind::finished || peer.lost_count >= kMaxAnnounced)
+    return give(controls_, control);
   set_credits(control.header.data(), 0);
   peer.lost.push_back(&control);
   ++peer.lost_count;

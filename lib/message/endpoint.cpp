@@ -36,8 +36,6 @@ iovec Pieces::part(size_t offset, size_t wanted) const noexcept {
 
 Endpoint::Endpoint(Io& io, const Limits& limits) : io_(io), limits_(limits) {}
 
-Endpoint::~Endpoint() = default;
-
 PeerState& Endpoint::state_of(Peer peer) {
   WEFT_DCHECK(peer != kAnyPeer);
   if (peer >= peers_.size()) peers_.resize(size_t{peer} + 1);
@@ -125,6 +123,25 @@ void Endpoint::on_peer_failed(Peer number, Code code) {
   }
 }
 
+bool Endpoint::forget(Peer number) {
+  if (number >= peers_.size() || !peers_[number]) return true;
+  PeerState& peer = *peers_[number];
+  const uint32_t eager_waiting = kFirstCredits + peer.extra - peer.granted - peer.to_return;
+  const uint32_t here = peer.operations - peer.lost_count;
+  if (here != 0 || eager_waiting != 0 || peer.waiting_announced != 0 || peer.is_blocked)
+    return false;
+  for (const Posted* at = posted_.first(); at != nullptr; at = posted_.after(at))
+    if (at->pattern.peer == number) return false;
+  while (ControlOperation* control = peer.lost.front()) {
+    List<ControlOperation, 0>::remove(control);
+    give(controls_, *control);
+  }
+  WEFT_CHECK(peer.operations == 0 && extra_granted_ >= peer.extra);
+  extra_granted_ -= peer.extra;
+  peers_[number].reset();
+  return true;
+}
+
 Instant Endpoint::on_time(Instant now) {
   now_ = now;
   if (announced_.empty()) return Instant::never();
@@ -134,9 +151,9 @@ Instant Endpoint::on_time(Instant now) {
 
 void Endpoint::probe(Peer number) {
   PeerState& peer = state_of(number);
-  if (now_ - peer.last_message < limits_.probe_interval) return;
+  if (peer.is_probed || now_ - peer.last_message < limits_.probe_interval) return;
   peer.last_message = now_;
-  post_control(number, {.kind = Kind::probe});
+  peer.is_probed = post_control(number, {.kind = Kind::probe});
 }
 
 }  // namespace weft::message

@@ -24,7 +24,6 @@ class Endpoint {
  public:
   // `io` outlives the endpoint. Throws std::bad_alloc.
   Endpoint(Io& io, const Limits& limits);
-  ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
@@ -57,11 +56,14 @@ class Endpoint {
   // it that are here stay, and so do credits: it may answer again, and then it has kept its own. A
   // peer that begins anew gets another number.
   void on_peer_failed(Peer peer, Code code);
+  // Forgets a peer that is gone for good, whose number may then be another's. False, and nothing
+  // has happened: operations or messages of it are here, or receives name it.
+  bool forget(Peer peer);
   // The time; sends probes to peers that owe us an answer. When to call it again, or never().
   Instant on_time(Instant now);
 
   // Sends a probe to a peer that owes the user an answer to a message of its own, unless a message
-  // has come or a probe was sent within the last interval.
+  // has come or a probe was sent within the last interval, or a probe is on its way.
   void probe(Peer peer);
 
   const Counters& counters() const noexcept { return counters_; }
@@ -69,6 +71,14 @@ class Endpoint {
  private:
   friend class Invariants;
   PeerState& state_of(Peer peer);
+  // Ends an operation with a peer.
+  template <class Kind>
+  void give(Pool<Kind>& pool, Kind& operation) {
+    PeerState& peer = state_of(operation.peer);
+    WEFT_CHECK(peer.operations > 0);
+    --peer.operations;
+    pool.give(&operation);
+  }
   // send.cpp
   bool start(PeerState& peer, SendOperation& operation);
   bool start_eager(PeerState& peer, SendOperation& operation);
@@ -96,8 +106,6 @@ class Endpoint {
   void complete_receive(ReceiveOperation& receive, const Completed& completed);
   void take(ReceiveOperation& receive, WaitingMessage& message);
   void keep(const Envelope& envelope, const Header& header, std::span<const std::byte> payload);
-  WaitingMessage* unclaim(const void* context) noexcept;
-  ReceiveOperation* make_receive(const ReceiveMessage& request) noexcept;
 
   Io& io_;
   const Limits limits_;

@@ -52,6 +52,7 @@ void Invariants::check_sends(Peer number) const {
     ++announced;
   }
   WEFT_CHECK(announced == peer.announced_count && announced <= kMaxAnnounced);
+  WEFT_CHECK(peer.operations >= announced + peer.lost_count);
   for (const auto* at = peer.unsent.front(); at != nullptr; at = peer.unsent.after(at)) {
     WEFT_CHECK(at->peer == number && !at->is_sending && !at->is_done);
     WEFT_CHECK(!at->request.copies || at->copy || at->pieces.length == 0);
@@ -94,9 +95,10 @@ void Invariants::check_receives() const {
 
 void Invariants::check() const {
   uint32_t extra = 0;
-  size_t announced = 0;
+  size_t announced = 0, operations = 0;
   for (Peer number = 0; number < e_.peers_.size(); ++number) {
     if (!e_.peers_[number]) continue;
+    operations += e_.peers_[number]->operations;
     check_sends(number);
     check_credits(number);
     extra += e_.peers_[number]->extra;
@@ -104,6 +106,7 @@ void Invariants::check() const {
   }
   WEFT_CHECK(extra == e_.extra_granted_ && extra <= e_.limits_.total_credits);
   WEFT_CHECK(announced == e_.announced_.size());
+  WEFT_CHECK(e_.counters_.copied <= operations);
   check_receives();
 }
 

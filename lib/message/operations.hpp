@@ -50,7 +50,7 @@ struct SendOperation : Operation, Link<0> {
 struct ControlOperation : Operation, Link<0> {
   ControlOperation() : Operation(Task::control) {}
   std::array<std::byte, kHeaderSize> header;
-  bool is_answer = false;  // `finished`
+  Kind kind = Kind::credit;
 };
 
 // A receive, from receive() to its last completion.
@@ -96,6 +96,8 @@ struct PeerState {
   uint32_t to_return = 0;            // credits to put into the next message
   uint32_t waiting_announced = 0;    // announced messages of the peer that are not finished here
   uint32_t extra = 0;                // credits granted beyond kFirstCredits
+  uint32_t operations = 0;           // sends, controls and transfers that exist
+  bool is_probed = false;            // a probe is on its way
   bool is_known = false;             // a message has come from it
   bool is_blocked = false;           // resume() looks at `unsent`
   Instant last_message;              // when a message came last, or a probe was sent

@@ -26,10 +26,10 @@ Peeked peeked_of(const WaitingMessage& message) noexcept {
   return {message.envelope, message.header.has_data, message.header.data, message.length};
 }
 
-}  // namespace
-
-ReceiveOperation* Endpoint::make_receive(const ReceiveMessage& request) noexcept {
-  ReceiveOperation* const receive = receives_.take();
+// Null: no memory, or too many pieces.
+ReceiveOperation* make_receive(Pool<ReceiveOperation>& pool,
+                               const ReceiveMessage& request) noexcept {
+  ReceiveOperation* const receive = pool.take();
   if (receive == nullptr) return nullptr;
   receive->pattern = request.pattern;
   receive->used = 0;
@@ -39,13 +39,25 @@ ReceiveOperation* Endpoint::make_receive(const ReceiveMessage& request) noexcept
   receive->context = request.context;
   receive->cookie = request.cookie;
   if (receive->pieces.assign(request.pieces)) return receive;
-  receives_.give(receive);
+  pool.give(receive);
   return nullptr;
 }
 
+// Takes the message that was claimed with the context out of the list; null: none was.
+WaitingMessage* unclaim(List<WaitingMessage, 0>& claimed, const void* context) noexcept {
+  for (auto* message = claimed.front(); message != nullptr; message = claimed.after(message))
+    if (message->claimed_by == context) {
+      List<WaitingMessage, 0>::remove(message);
+      return message;
+    }
+  return nullptr;
+}
+
+}  // namespace
+
 Code Endpoint::receive(const ReceiveMessage& request) {
   if (request.pieces.size() > kMaxPieces) return Code::invalid_argument;
-  ReceiveOperation* const receive = make_receive(request);
+  ReceiveOperation* const receive = make_receive(receives_, request);
   if (receive == nullptr) return Code::no_memory;
   receive->is_posted = true;
   posted_.insert(receive);
@@ -89,27 +101,18 @@ std::optional<Peeked> Endpoint::peek(const Pattern& pattern, bool claim, void* c
   return peeked_of(*message);
 }
 
-WaitingMessage* Endpoint::unclaim(const void* context) noexcept {
-  for (auto* message = claimed_.front(); message != nullptr; message = claimed_.after(message))
-    if (message->claimed_by == context) {
-      List<WaitingMessage, 0>::remove(message);
-      return message;
-    }
-  return nullptr;
-}
-
 Code Endpoint::receive_claimed(const ReceiveMessage& request) {
   if (request.pieces.size() > kMaxPieces) return Code::invalid_argument;
-  WaitingMessage* const message = unclaim(request.context);
+  WaitingMessage* const message = unclaim(claimed_, request.context);
   if (message == nullptr) return Code::not_found;
-  ReceiveOperation* const receive = make_receive(request);
+  ReceiveOperation* const receive = make_receive(receives_, request);
   if (receive == nullptr) return claimed_.push_front(message), Code::no_memory;
   take(*receive, *message);
   return Code::ok;
 }
 
 bool Endpoint::discard_claimed(const void* context) {
-  WaitingMessage* const message = unclaim(context);
+  WaitingMessage* const message = unclaim(claimed_, context);
   if (message == nullptr) return false;
   const Peer from = message->envelope.peer;
   if (message->header.kind == Kind::announce)
@@ -225,6 +228,7 @@ void Endpoint::begin_transfer(ReceiveOperation& receive, const Envelope& envelop
     ++counters_.out_of_memory;
     return answer(envelope.peer, header.transfer, true);
   }
+  ++state_of(envelope.peer).operations;
   transfer->peer = envelope.peer;
   transfer->receive = &receive;
   transfer->header = header;
@@ -278,7 +282,7 @@ void Endpoint::finish_transfer(Transfer& transfer) {
                             .buffer = address_at(receive.pieces, transfer.at),
                             .length = transfer.length,
                             .beyond = beyond};
-  transfers_.give(&transfer);
+  give(transfers_, transfer);
   complete_receive(receive, completed);
 }
 

@@ -40,25 +40,23 @@ Code Endpoint::send(const SendMessage& request) try {
   PeerState& peer = state_of(request.to);
   SendOperation* const operation = sends_.take();
   if (operation == nullptr) return Code::no_memory;
+  ++peer.operations;
   operation->request = request;
   operation->request.pieces = {};
   operation->peer = request.to;
   operation->transfer = 0;
   operation->is_sending = operation->is_done = false;
-  if (!operation->pieces.assign(request.pieces)) {
-    sends_.give(operation);
-    return Code::invalid_argument;
-  }
+  if (!operation->pieces.assign(request.pieces))
+    return give(sends_, *operation), Code::invalid_argument;
   const bool sent_inline =
       operation->pieces.length + kHeaderSize <= limits_.inline_bytes && !request.until_matched;
-  if (request.copies && !sent_inline && !keep_copy(*operation)) {
-    sends_.give(operation);
-    return Code::no_memory;
-  }
+  if (request.copies && !sent_inline && !keep_copy(*operation))
+    return give(sends_, *operation), Code::no_memory;
+  if (request.copies) ++counters_.copied;
   if (peer.unsent.empty() && start(peer, *operation)) return Code::ok;
   if (request.copies && !operation->copy && !keep_copy(*operation)) {
-    sends_.give(operation);
-    return Code::no_memory;
+    --counters_.copied;
+    return give(sends_, *operation), Code::no_memory;
   }
   if (!std::exchange(peer.is_blocked, true)) blocked_.push_back(request.to);
   peer.unsent.push_back(operation);
@@ -169,6 +167,10 @@ void Endpoint::finish(SendOperation& operation, Code code) {
     }
     for (Exposed& exposed : operation.exposed) exposed = {};
     const SendMessage& request = operation.request;
+    if (request.copies) {
+      WEFT_CHECK(counters_.copied > 0);
+      --counters_.copied;
+    }
     io_.complete({.received = false,
                   .code = code,
                   .envelope = {.tagged = request.tagged, .peer = request.to, .tag = request.tag},
@@ -181,7 +183,7 @@ void Endpoint::finish(SendOperation& operation, Code code) {
   if (operation.is_sending) return;
   WEFT_DCHECK(!operation.is_linked());
   operation.copy.reset();
-  sends_.give(&operation);
+  give(sends_, operation);
 }
 
 }  // namespace weft::message

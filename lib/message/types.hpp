@@ -98,8 +98,9 @@ class Io {
   virtual void complete(const Completed& completed) = 0;
 };
 
-// Counts since construction.
+// Counts since construction, but for `copied`.
 struct Counters {
+  size_t copied = 0;           // sends with SendMessage::copies that have not completed
   uint64_t unexpected = 0;     // messages that no receive waited for
   uint64_t announced = 0;      // sends by rendezvous
   uint64_t violations = 0;     // messages that break the protocol; dropped

@@ -2,6 +2,7 @@
 // Calls of libfabric on the provider weft that its programs do not make, between endpoints of one
 // process. fi_calls CASE; fi_calls_test.py runs each.
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdint.h>
 
 #include "fi_calls.h"
@@ -108,6 +109,29 @@ static void closed_peer(void) {
   const struct fi_cq_err_entry entry = failed_entry(a.cq);
   CHECK(entry.op_context == bytes);
   CHECK(entry.err != 0 && entry.prov_errno != 0);
+}
+
+static void *close_endpoint(void *ep) {
+  OK(fi_close(&((struct fid_ep *)ep)->fid));
+  return NULL;
+}
+
+// What was injected arrives, though its endpoint is closed before there are receives for it.
+static void injected_before_close(void) {
+  enum { kAll = 100 };
+  struct side a = enabled(), b = enabled();
+  const fi_addr_t to = insert(&a, &b.name);
+  pthread_t closer;
+  for (int i = 0; i < kAll; ++i) POST(fi_inject(a.ep, &i, sizeof i, to));
+  IS(pthread_create(&closer, NULL, close_endpoint, a.ep), 0);
+  for (int i = 0; i < 300; ++i) nap();
+  for (int i = 0; i < kAll; ++i) {
+    int got = -1;
+    OK(fi_recv(b.ep, &got, sizeof got, NULL, FI_ADDR_UNSPEC, NULL));
+    completed(b.cq, NULL);
+    IS(got, i);
+  }
+  IS(pthread_join(closer, NULL), 0);
 }
 
 static void errors_have_texts(void) {
@@ -231,6 +255,7 @@ int main(int count, char **words) {
       {"port_names_have_sources", port_names_have_sources, FI_VERSION(1, 17),
        FI_MSG | FI_SOURCE | FI_DIRECTED_RECV},
       {"closed_peer", closed_peer, FI_VERSION(1, 17), FI_MSG},
+      {"injected_before_close", injected_before_close, FI_VERSION(1, 17), FI_MSG},
       {"errors_have_texts", errors_have_texts, FI_VERSION(1, 17), FI_MSG | FI_TAGGED},
       {"old_error_entry", old_error_entry, FI_VERSION(1, 4), FI_MSG},
       {"wrong_calls", wrong_calls, FI_VERSION(1, 17), FI_MSG},

@@ -20,7 +20,7 @@ class Calls(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="weft-fi-") as folder:
             program = pathlib.Path(folder, name)
             subprocess.run([shutil.which("cc"), "-Wall", "-Werror", "-o", program,
-                            FOLDER / f"{name}.c", "-lfabric"], check=True)
+                            FOLDER / f"{name}.c", "-lfabric", "-pthread"], check=True)
             cases = subprocess.run([program], capture_output=True, text=True, check=True)
             self.assertTrue(cases.stdout)
             for case in cases.stdout.split():

@@ -282,6 +282,44 @@ TEST_CASE("an answer that was lost is sent again with the next message of the pe
   CHECK(net[0].done[0].code == Code::ok);
 }
 
+TEST_CASE("a peer that is gone is forgotten when nothing of it is left") {
+  MessageNet net(11, 2, kLimits, 64);
+  char byte = 'x', into = 0;
+  const iovec piece[] = {{&byte, 1}}, room[] = {{&into, 1}};
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(net[0].endpoint.send({.to = 1, .pieces = piece, .copies = true}) == Code::ok);
+    CHECK(net[0].endpoint.counters().copied == 1);
+    CHECK(!net[0].endpoint.forget(1));  // it may not have arrived
+    net.settle();
+    CHECK(net[0].endpoint.counters().copied == 0);
+    CHECK(!net[1].endpoint.forget(0));  // it waits for a receive
+    REQUIRE(net[1].endpoint.receive({.pieces = room}) == Code::ok);
+    REQUIRE(net[1].endpoint.receive({.pattern = {.peer = 0}, .pieces = room}) == Code::ok);
+    CHECK(!net[1].endpoint.forget(0));  // a receive names it
+    CHECK(net[1].endpoint.cancel(nullptr));
+    net.settle();
+    // Both begin anew: with the first credits, and those beyond are free for others.
+    CHECK(net[1].endpoint.forget(0));
+    CHECK(net[1].endpoint.forget(0));
+    CHECK(net[0].endpoint.forget(1));
+    check_invariants(net[0].endpoint);
+    check_invariants(net[1].endpoint);
+  }
+  CHECK(net[0].endpoint.counters().violations + net[1].endpoint.counters().violations == 0);
+}
+
+TEST_CASE("an announced message that was copied counts until it was read") {
+  MessageNet net(12, 2, kLimits, 64);
+  std::vector<char> bytes(5000, 'a'), into(5000);
+  const iovec pieces[] = {{bytes.data(), bytes.size()}}, room[] = {{into.data(), into.size()}};
+  REQUIRE(net[0].endpoint.send({.to = 1, .pieces = pieces, .copies = true}) == Code::ok);
+  net.settle();
+  CHECK(net[0].endpoint.counters().copied == 1);
+  REQUIRE(net[1].endpoint.receive({.pieces = room}) == Code::ok);
+  net.settle();
+  CHECK(net[0].endpoint.counters().copied == 0);
+}
+
 TEST_CASE("a message is looked at, claimed, and received or discarded") {
   MessageNet net(9, 2, kLimits, 64);
   std::vector<char> bytes(300, 'a'), into(300);

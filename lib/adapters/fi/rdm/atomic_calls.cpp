@@ -6,9 +6,9 @@
 
 #include "lib/adapters/fi/common/calls.hpp"
 #include "lib/adapters/fi/rdm/atomic_execute.hpp"
-#include "lib/adapters/fi/rdm/atomic_wire.hpp"
 #include "lib/adapters/fi/rdm/endpoint.hpp"
 #include "lib/adapters/fi/rdm/ids.hpp"
+#include "lib/adapters/fi/rdm/own_wire.hpp"
 
 namespace weft::fi {
 namespace {

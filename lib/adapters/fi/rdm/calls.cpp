@@ -35,7 +35,7 @@ void Rdm::ask(message::Peer number) {
 }
 
 ssize_t Rdm::find_peer(fi_addr_t number, message::Peer& out) {
-  if (!qp_) return -FI_EOPBADSTATE;
+  if (!queue_.qp) return -FI_EOPBADSTATE;
   RdmPeer* const peer = peers_.find(*av, number, out);
   if (peer == nullptr) return -FI_EINVAL;
   if (peer->is_resolved()) return 0;
@@ -51,7 +51,7 @@ ssize_t Rdm::find_target(fi_addr_t number, uint64_t flags, message::Peer& out) {
 }
 
 ssize_t Rdm::find_source(fi_addr_t number, message::Peer& out) {
-  if (!qp_) return -FI_EOPBADSTATE;
+  if (!queue_.qp) return -FI_EOPBADSTATE;
   if (number == FI_ADDR_UNSPEC || (info->caps & FI_DIRECTED_RECV) == 0) return 0;
   return find_peer(number, out);
 }
@@ -120,7 +120,7 @@ ssize_t Rdm::peek(fi_addr_t from, uint64_t tag, uint64_t ignore, void* context,
       entry.data = seen->data;
       entry.tag = seen->envelope.tag;
       entry.length = seen->length;
-      entry.source = peers_.number_of(av, seen->envelope.peer);
+      entry.source = peers_.number_of(*av, seen->envelope.peer);
       if (flags & FI_DISCARD) messages_.discard_claimed(claimer);
     } else {
       entry.error = FI_ENOMSG;
@@ -155,7 +155,7 @@ ssize_t Rdm::post_rma(Opcode opcode, const iovec* iov, size_t count, fi_addr_t t
     const std::lock_guard hold(lock_);
     message::Peer number;
     if (const ssize_t code = find_target(to, flags, number)) return code;
-    if (is_full_) return -FI_EAGAIN;
+    if (queue_.is_full) return -FI_EAGAIN;
     std::array<Sge, kIovLimit> pieces;
     if (count > pieces.size()) return -FI_EINVAL;
     size_t length = 0;
@@ -191,10 +191,9 @@ ssize_t Rdm::post_rma(Opcode opcode, const iovec* iov, size_t count, fi_addr_t t
     wanted.rkey = {static_cast<uint32_t>(key)};
     wanted.to = &peers_[number].handle;
     wanted.remote_qpn = peers_[number].name.queue;
-    const PostStatus posted = qp_.post_send(wanted);
+    const PostStatus posted = queue_.try_post(wanted);
     if (!posted) return requests_.give(request), code_of(posted.code);
     peers_.begin(number);
-    ++in_flight_;
     return 0;
   });
 }

@@ -67,8 +67,9 @@ fi_ops_cm kCmOps = {.size = sizeof(fi_ops_cm),
 
 constexpr message::Limits kLimits{
     .eager_bytes = kEagerBytes, .inline_bytes = kInline, .credits = kCredits};
-// How long closing waits for the last answers to arrive.
-constexpr std::chrono::milliseconds kLinger{200};
+// How long closing waits for the last answers to arrive; and for peers to take what was injected,
+// which the program takes for sent.
+constexpr std::chrono::milliseconds kLinger{200}, kLingerInjected{2000};
 
 }  // namespace
 
@@ -84,19 +85,37 @@ Rdm::Rdm(Domain& parent, Info described, void* user_context)
       domain(parent),
       info(std::move(described)),
       peers_(static_cast<uint8_t>(fi_tc_dscp_get(info->tx_attr->tclass) << 2)),
+      own_(queue_, peers_, domain.device->memory.lkey()),
+      target_(domain, own_),
       messages_(*this, kLimits) {
   bound.transmit.flags = info->tx_attr->op_flags;
   bound.receive.flags = info->rx_attr->op_flags;
   domain.retain();
 }
 
-Rdm::~Rdm() {
-  const auto until = std::chrono::steady_clock::now() + kLinger;
-  while (is_enabled() && std::chrono::steady_clock::now() < until) {
-    const std::lock_guard hold(lock_);
-    progress_locked();
-    if (in_flight_ == 0) break;
+// Waits until what was sent has arrived, and what was injected was taken.
+void Rdm::drain() noexcept {
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    size_t injected;
+    {
+      const std::lock_guard hold(lock_);
+      progress_locked();
+      injected = messages_.counters().copied;
+      if (queue_.in_flight == 0 && injected == 0) return;
+    }
+    const auto time = std::chrono::steady_clock::now() - begin;
+    if (time > kLingerInjected && injected != 0)
+      FI_WARN(&provider(), FI_LOG_EP_DATA,
+              "fi_close: %zu injected messages are lost: their peers have no receives for them\n",
+              injected);
+    if (time > (injected != 0 ? kLingerInjected : kLinger)) return;
+    if (time > kLinger) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+Rdm::~Rdm() {
+  if (is_enabled()) drain();
   if (thread_.joinable()) {
     stops_.store(true);
     const uint64_t one = 1;
@@ -105,7 +124,8 @@ Rdm::~Rdm() {
   }
   if (wake_ >= 0) ::close(wake_);
   bound.release(is_enabled() ? this : nullptr);
-  qp_ = {};  // before the buffers and operations that it uses
+  buffers_.close();
+  queue_.qp = {};  // before the buffers and operations that it uses
   if (av != nullptr) --av->users;
   if (eq != nullptr) --eq->users;
   note_closed();
@@ -116,11 +136,11 @@ Name Rdm::own_name() const noexcept {
   const uint16_t port = resolver_.port() != 0 ? resolver_.port() : wanted ? wanted->port : 0;
   return {.gid = domain.device->device.attributes().gid,
           .port = port,
-          .queue = qp_ ? qp_.number() : QpNum{}};
+          .queue = is_enabled() ? queue_.qp.number() : QpNum{}};
 }
 
 Result<void> Rdm::enable() {
-  if (qp_) return Error{Code::bad_state, "the endpoint is enabled already"};
+  if (is_enabled()) return Error{Code::bad_state, "the endpoint is enabled already"};
   const OpenDevice& device = *domain.device;
   auto cq = device.device.completion_queue(
       {.capacity = kQueueSize + kBuffers, .timestamps = false, .engine = 0});
@@ -145,12 +165,10 @@ Result<void> Rdm::enable() {
   if (auto opened = resolver_.open(own); !opened) return opened;
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) return Error{Code::no_memory, "no descriptors are left"};
-  buffer_size_ = message::kHeaderSize + kEagerBytes;
-  buffers_.resize(buffer_size_ * kBuffers);
-  held_.reserve(kBuffers);
+  buffers_.open(*qp, kBuffers, message::kHeaderSize + kEagerBytes, device.memory.lkey(),
+                bound.receive.cq);
   cq_ = *cq;
-  qp_ = *qp;
-  for (uint32_t i = 0; i < kBuffers; ++i) post_buffer(i);
+  queue_.qp = *qp;
   bound.add(this);
   thread_ = std::thread([this] { run(); });
   return {};

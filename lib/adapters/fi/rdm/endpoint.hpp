@@ -22,8 +22,12 @@
 #include "lib/adapters/fi/rdm/atomics.hpp"
 #include "lib/adapters/fi/rdm/av.hpp"
 #include "lib/adapters/fi/rdm/limits.hpp"
+#include "lib/adapters/fi/rdm/own_messages.hpp"
 #include "lib/adapters/fi/rdm/peers.hpp"
+#include "lib/adapters/fi/rdm/receive_buffers.hpp"
 #include "lib/adapters/fi/rdm/resolver.hpp"
+#include "lib/adapters/fi/rdm/send_queue.hpp"
+#include "lib/adapters/fi/rdm/target.hpp"
 #include "lib/message/endpoint.hpp"
 #include "weft/cq.hpp"
 #include "weft/qp.hpp"
@@ -39,13 +43,6 @@ struct Request {
   std::vector<std::byte> copy;  // of what was injected
 };
 
-// A message beside those of lib/message, until its SEND has ended: of rdm/atomic.cpp.
-struct OwnMessage : message::Link<0> {
-  message::Peer to = 0;
-  std::vector<std::byte> bytes;
-  std::optional<uint32_t> atomic;  // number of the atomic that it asks for
-};
-
 class Rdm final : public fid_ep, public Progress, public message::Io {
  public:
   Rdm(Domain& parent, Info described, void* user_context);
@@ -55,7 +52,7 @@ class Rdm final : public fid_ep, public Progress, public message::Io {
 
   // FI_ENABLE: creates the queue pair and posts its receives, starts the thread.
   Result<void> enable();
-  bool is_enabled() const noexcept { return static_cast<bool>(qp_); }
+  bool is_enabled() const noexcept { return static_cast<bool>(queue_.qp); }
   Name own_name() const noexcept;
 
   // Calls of the tables, under the lock. Negative codes.
@@ -95,6 +92,7 @@ class Rdm final : public fid_ep, public Progress, public message::Io {
   Result<message::Exposed> expose(iovec memory) override;
   void complete(const message::Completed& completed) override;
 
+  void drain() noexcept;
   // io.cpp
   size_t progress_locked() noexcept;
   void retry() noexcept;
@@ -103,13 +101,10 @@ class Rdm final : public fid_ep, public Progress, public message::Io {
   void on_remote_write(const Completion& completion);
   void on_message(message::Peer from, std::span<const std::byte> bytes);
   void on_request(Request& request, const Completion& completion);
-  void post_buffer(uint32_t index) noexcept;
-  bool post_own(OwnMessage& own) noexcept;
-  void send_own(message::Peer to, std::vector<std::byte> bytes, std::optional<uint32_t> atomic);
-  void release_buffers() noexcept;
-  bool is_backlogged() const noexcept;
   void fail_peer(message::Peer peer, Status status);
-  message::Peer sender_of(const Completion& completion);
+  // Nothing: too many peers are not in the address vector.
+  std::optional<message::Peer> sender_of(const Completion& completion);
+  void forget_peers();
   // The peer that a call names, resolved; or a negative code.
   ssize_t find_peer(fi_addr_t number, message::Peer& out);
   // The same for a call that posts something to it: with FI_FENCE all that was posted has
@@ -120,26 +115,21 @@ class Rdm final : public fid_ep, public Progress, public message::Io {
   void ask(message::Peer peer);
   void run() noexcept;
   // atomic.cpp
-  void on_atomic(message::Peer from, std::span<const std::byte> bytes);
   void on_atomic_answer(message::Peer from, std::span<const std::byte> bytes);
   void finish_atomic(Atomic& asked, Status status);
 
   mutable std::mutex lock_;
   CompletionQueue cq_;
-  QueuePair qp_;
-  std::vector<std::byte> buffers_;
-  size_t buffer_size_ = 0;
+  SendQueue queue_;
+  ReceiveBuffers buffers_;
   Peers peers_;
   std::unordered_map<uint64_t, message::Peer> senders_;  // by number of the device's peer and queue
+  OwnMessages own_;
+  Target target_;
   Resolver resolver_;
   message::Endpoint messages_;
   message::Pool<Request> requests_;
-  message::Pool<OwnMessage> own_messages_;
-  message::List<OwnMessage, 0> unsent_own_;
   Atomics atomics_;
-  std::vector<uint32_t> held_;  // buffers that are posted when the program reads its completions
-  size_t in_flight_ = 0;        // SENDs, READs, WRITEs of the queue pair
-  bool is_full_ = false;        // the queue pair refused a request
   std::thread thread_;
   std::atomic<bool> stops_{false};
   std::atomic<uint32_t> polls_{0};

@@ -13,7 +13,6 @@ namespace weft::fi {
 namespace {
 
 constexpr size_t kBatch = 32;
-constexpr size_t kMostUnread = 65'536;    // completions of receives that the program has not read
 constexpr size_t kKnownSenders = 60'000;  // a device has numbers for 65,536 peers
 
 // A peer that is there has a queue pair that takes SENDs.
@@ -75,9 +74,7 @@ bool Rdm::send(message::Peer to, std::span<const std::byte> header, std::span<co
   request.sges = {pieces.data(), count};
   request.to = &peer.handle;
   request.remote_qpn = peer.name.queue;
-  if (!qp_.post_send(request)) return is_full_ = true, false;
-  ++in_flight_;
-  return true;
+  return queue_.post(request);
 }
 
 bool Rdm::read(message::Peer from, uint64_t address, RKey key, iovec into, void* operation) {
@@ -91,9 +88,7 @@ bool Rdm::read(message::Peer from, uint64_t address, RKey key, iovec into, void*
   request.rkey = key;
   request.to = &peer.handle;
   request.remote_qpn = peer.name.queue;
-  if (!qp_.post_send(request)) return is_full_ = true, false;
-  ++in_flight_;
-  return true;
+  return queue_.post(request);
 }
 
 Result<message::Exposed> Rdm::expose(iovec memory) {
@@ -127,79 +122,59 @@ void Rdm::complete(const message::Completed& completed) {
   entry.beyond = completed.beyond;
   entry.buffer = completed.buffer;
   if (completed.envelope.peer < peers_.size())
-    entry.source = peers_.number_of(av, completed.envelope.peer);
+    entry.source = peers_.number_of(*av, completed.envelope.peer);
   bound.receive.report(entry, kind.reports);
 }
 
-void Rdm::post_buffer(uint32_t index) noexcept {
-  const Sge piece{buffers_.data() + index * buffer_size_, static_cast<uint32_t>(buffer_size_),
-                  domain.device->memory.lkey()};
-  const PostStatus posted =
-      qp_.post_recv(RecvRequest{.id = RdmId{RdmTask::buffer, index}.packed(), .sges = {&piece, 1}});
-  if (!posted) FI_WARN(&provider(), FI_LOG_EP_DATA, "a receive is lost: %s\n", posted.reason);
-}
-
-bool Rdm::post_own(OwnMessage& own) noexcept {
-  const RdmPeer& peer = peers_[own.to];
-  const Sge piece{own.bytes.data(), static_cast<uint32_t>(own.bytes.size()),
-                  domain.device->memory.lkey()};
-  SendRequest request;
-  request.id = RdmId{RdmTask::own, &own}.packed();
-  request.flags = SendFlags::signaled | SendFlags::ordered;
-  request.sges = {&piece, 1};
-  request.to = &peer.handle;
-  request.remote_qpn = peer.name.queue;
-  if (!qp_.post_send(request)) return is_full_ = true, false;
-  ++in_flight_;
-  return true;
-}
-
-void Rdm::send_own(message::Peer to, std::vector<std::byte> bytes, std::optional<uint32_t> asked) {
-  OwnMessage* const own = own_messages_.take();
-  if (own == nullptr) throw std::bad_alloc();
-  own->to = to;
-  own->bytes = std::move(bytes);
-  own->atomic = asked;
-  if (!unsent_own_.empty() || !post_own(*own)) unsent_own_.push_back(own);
-}
-
-message::Peer Rdm::sender_of(const Completion& completion) {
+std::optional<message::Peer> Rdm::sender_of(const Completion& completion) {
   const uint64_t key = uint64_t{completion.source_peer} << 32 | completion.source_qp.value;
   const bool numbers_last = senders_.size() < kKnownSenders;
   if (const auto at = senders_.find(key); numbers_last && at != senders_.end()) return at->second;
   const auto gid = domain.device->device.peer_address(completion.source_peer);
-  const auto peer = peers_.sender(av, gid.value_or(Gid{}), completion.source_qp);
-  if (numbers_last) senders_[key] = peer;
+  const auto peer = peers_.sender(*av, gid.value_or(Gid{}), completion.source_qp);
+  if (!peer) {
+    FI_WARN(&provider(), FI_LOG_EP_DATA,
+            "a message of %s is dropped: more than %zu peers are not in the address vector\n",
+            to_string(gid.value_or(Gid{})).c_str(), kMostUnknown);
+    return {};
+  }
+  if (numbers_last) {
+    senders_[key] = *peer;
+    peers_[*peer].sender = key;
+  }
   return peer;
+}
+
+// Those that are not in the address vector and gone make room for others; of those that are silent,
+// a few are asked whether they are.
+void Rdm::forget_peers() {
+  for (size_t i = 0; i < kSweep && peers_.has_many_unknown(*av); ++i) {
+    const message::Peer number = peers_.next_unknown();
+    RdmPeer& peer = peers_[number];
+    if (!peer.is_gone && peer.is_resolved()) {
+      messages_.probe(number);
+    } else if (peer.outstanding == 0 && peer.messages == 0 && messages_.forget(number)) {
+      senders_.erase(peer.sender);
+      peers_.forget(number);
+    }
+  }
 }
 
 void Rdm::on_receive(const Completion& completion) {
   const auto index = static_cast<uint32_t>(RdmId::of(completion.id).number);
   if (completion.status == Status::flushed) return;
-  if (completion.status != Status::success) return post_buffer(index);
+  if (completion.status != Status::success) return buffers_.give(index);
   guarded([&] {  // without memory the message is lost, and not the buffer
-    if (has(completion.flags, CompletionFlags::rdma_write))
-      on_remote_write(completion);
-    else if (completion.byte_count > 0 && completion.byte_count <= buffer_size_)
-      on_message(sender_of(completion),
-                 {buffers_.data() + index * buffer_size_, completion.byte_count});
+    if (has(completion.flags, CompletionFlags::rdma_write)) return on_remote_write(completion), 0;
+    const auto bytes = buffers_.bytes(index, completion.byte_count);
+    if (bytes.empty()) return 0;
+    if (const auto from = sender_of(completion)) {
+      peers_[*from].is_gone = false;
+      on_message(*from, bytes);
+    }
     return 0;
   });
-  if (is_backlogged())
-    held_.push_back(index);
-  else
-    post_buffer(index);
-}
-
-// Peers add completions without limit, by WRITEs with data and by messages of no length into a
-// buffer for many. Without receives they wait until the program has read some.
-bool Rdm::is_backlogged() const noexcept {
-  const Cq* const cq = bound.receive.cq;
-  return cq != nullptr && cq->unread() >= std::max(cq->size, kMostUnread);
-}
-
-void Rdm::release_buffers() noexcept {
-  for (; !held_.empty() && !is_backlogged(); held_.pop_back()) post_buffer(held_.back());
+  buffers_.give(index);
 }
 
 void Rdm::on_remote_write(const Completion& completion) {
@@ -207,14 +182,14 @@ void Rdm::on_remote_write(const Completion& completion) {
   entry.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
   entry.length = completion.byte_count;
   entry.data = uint64_t{completion.imm_high} << 32 | completion.imm_or_key;
-  entry.source = peers_.number_of(av, sender_of(completion));
+  if (const auto from = sender_of(completion)) entry.source = peers_.number_of(*av, *from);
   bound.receive.report(entry, true);
 }
 
 void Rdm::on_message(message::Peer from, std::span<const std::byte> bytes) {
   switch (static_cast<OwnKind>(bytes[0])) {
     case OwnKind::atomic:
-      return on_atomic(from, bytes);
+      return target_.on_atomic(from, bytes);
     case OwnKind::atomic_answer:
       return on_atomic_answer(from, bytes);
     default:
@@ -236,8 +211,10 @@ void Rdm::on_request(Request& request, const Completion& completion) {
 }
 
 void Rdm::fail_peer(message::Peer peer, Status status) {
-  FI_WARN(&provider(), FI_LOG_EP_DATA, "the endpoint at %s does not answer: %s\n",
-          text_of(peers_[peer].name).c_str(), name(status).data());
+  const RdmPeer& failed = peers_[peer];
+  FI_LOG(&provider(), failed.number == FI_ADDR_NOTAVAIL ? FI_LOG_INFO : FI_LOG_WARN, FI_LOG_EP_DATA,
+         "the endpoint at %s does not answer: %s\n", text_of(failed.name).c_str(),
+         name(status).data());
   peers_.lost(peer);
   messages_.on_peer_failed(peer, Code::peer_failed);
   atomics_.for_each([&](Atomic& asked) {
@@ -248,7 +225,7 @@ void Rdm::fail_peer(message::Peer peer, Status status) {
 void Rdm::handle(const Completion& completion) {
   const RdmId id = RdmId::of(completion.id);
   if (id.task == RdmTask::buffer) return on_receive(completion);
-  --in_flight_;
+  --queue_.in_flight;
   if (completion.status != Status::success)
     FI_INFO(&provider(), FI_LOG_EP_DATA, "a request ended in %s, reason %u\n",
             name(completion.status).data(), completion.vendor_error);
@@ -260,8 +237,7 @@ void Rdm::handle(const Completion& completion) {
     auto* const own = static_cast<OwnMessage*>(id.pointer());
     peer = own->to;
     Atomic* const asked = own->atomic ? atomics_.find(*own->atomic) : nullptr;
-    own->bytes.clear();
-    own_messages_.give(own);
+    own_.give(*own);
     if (completion.status != Status::success && asked != nullptr)
       finish_atomic(*asked, completion.status);
   } else {
@@ -276,21 +252,17 @@ void Rdm::handle(const Completion& completion) {
 
 // Sends what found no room.
 void Rdm::retry() noexcept {
-  is_full_ = false;
-  while (OwnMessage* own = unsent_own_.front()) {
-    message::List<OwnMessage, 0>::remove(own);
-    if (post_own(*own)) continue;
-    return unsent_own_.push_front(own);
-  }
+  queue_.is_full = false;
+  if (!own_.retry()) return;
   guarded([&] { return messages_.resume(), 0; });
 }
 
 size_t Rdm::progress_locked() noexcept {
   std::array<Completion, kBatch> batch;
-  release_buffers();
+  buffers_.release();
   const size_t count = cq_.poll(batch);
   for (size_t i = 0; i < count; ++i) guarded([&] { return handle(batch[i]), 0; });
-  if (is_full_ && count != 0) retry();
+  if (queue_.is_full && count != 0) retry();
   return count;
 }
 

@@ -17,5 +17,10 @@ inline constexpr uint32_t kQueueSize = 2048;   // send requests of the queue pai
 inline constexpr uint32_t kInline = 256;       // bytes of a message that is copied when it is sent
 inline constexpr uint32_t kBuffers = 256;      // receives of the queue pair
 inline constexpr size_t kAtomicBytes = 2048;   // operands of an atomic
+// Peers that are not in the address vector: so many are remembered; from kCrowd on those that are
+// gone are forgotten, and of those that are silent kSweep are probed at a time.
+inline constexpr size_t kMostUnknown = 16384, kCrowd = 1024, kSweep = 256;
+inline constexpr uint32_t kQuestions = 256;   // of a peer that wait for its answer
+inline constexpr size_t kMostAnswers = 8192;  // that wait for room and have values
 
 }  // namespace weft::fi

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/adapters/fi/rdm/limits.hpp"
+
 namespace weft::fi {
 
 size_t Peers::Hash::operator()(const std::pair<Gid, uint32_t>& key) const noexcept {
@@ -16,8 +18,15 @@ size_t Peers::Hash::operator()(const std::pair<Gid, uint32_t>& key) const noexce
 }
 
 message::Peer Peers::add(const Name& name) {
-  const auto peer = static_cast<message::Peer>(peers_.size());
-  peers_.push_back({.name = name, .number = FI_ADDR_NOTAVAIL, .handle = handle_of(name.gid)});
+  if (free_.empty()) {
+    free_.reserve(peers_.size() + 1);  // for forget()
+    peers_.emplace_back();
+    free_.push_back(static_cast<message::Peer>(peers_.size() - 1));
+  }
+  const message::Peer peer = free_.back();
+  free_.pop_back();
+  peers_[peer] = {.name = name, .number = FI_ADDR_NOTAVAIL, .handle = handle_of(name.gid)};
+  ++unknown_;
   if (name.queue.value != 0)
     by_queue_[{name.gid, name.queue.value}] = peer;
   else
@@ -28,7 +37,9 @@ message::Peer Peers::add(const Name& name) {
 void Peers::set_number(message::Peer peer, fi_addr_t number) {
   if (number >= by_number_.size()) by_number_.resize(number + 1, kNone);
   by_number_[number] = peer;
-  if (peers_[peer].number == FI_ADDR_NOTAVAIL) peers_[peer].number = number;
+  if (!peers_[peer].is_unknown()) return;
+  peers_[peer].number = number;
+  --unknown_;
 }
 
 // The address vector has changed: numbers may stand for other names.
@@ -38,6 +49,7 @@ void Peers::refresh(Av& av) {
   changes_ = changes;
   std::fill(by_number_.begin(), by_number_.end(), kNone);
   for (RdmPeer& peer : peers_) peer.number = FI_ADDR_NOTAVAIL;
+  unknown_ = peers_.size() - free_.size();
   for (const auto& [key, peer] : by_queue_)
     if (const auto number = av.find(key.first, {key.second})) set_number(peer, *number);
   for (const auto& [key, peer] : by_port_)
@@ -61,20 +73,44 @@ RdmPeer* Peers::find(Av& av, fi_addr_t number, message::Peer& out) {
   return &peers_[out];
 }
 
-message::Peer Peers::sender(Av* av, const Gid& gid, QpNum queue) {
+std::optional<message::Peer> Peers::sender(Av& av, const Gid& gid, QpNum queue) {
   const auto known = by_queue_.find({gid, queue.value});
   if (known != by_queue_.end()) return known->second;
+  if (unknown_ >= kMostUnknown && !av.find(gid, queue)) return {};
   const message::Peer peer = add({.gid = gid, .port = 0, .queue = queue});
-  if (av != nullptr) number_of(av, peer);
+  number_of(av, peer);
   return peer;
 }
 
-fi_addr_t Peers::number_of(Av* av, message::Peer peer) {
-  if (av == nullptr) return FI_ADDR_NOTAVAIL;
-  refresh(*av);
+bool Peers::has_many_unknown(Av& av) {
+  refresh(av);
+  return unknown_ > kCrowd;
+}
+
+message::Peer Peers::next_unknown() noexcept {
+  WEFT_CHECK(unknown_ > 0);
+  do cursor_ = cursor_ + 1 < peers_.size() ? cursor_ + 1 : 0;
+  while (!peers_[cursor_].is_unknown());
+  return static_cast<message::Peer>(cursor_);
+}
+
+void Peers::forget(message::Peer peer) noexcept {
+  const RdmPeer& known = peers_[peer];
+  WEFT_CHECK(known.is_unknown() && known.outstanding == 0 && known.messages == 0);
+  by_queue_.erase({known.name.gid, known.name.queue.value});
+  std::erase_if(by_port_, [peer](const auto& entry) { return entry.second == peer; });
+  by_cookie_.erase(known.cookie);
+  peers_[peer] = {};
+  peers_[peer].in_use = false;
+  free_.push_back(peer);
+  --unknown_;
+}
+
+fi_addr_t Peers::number_of(Av& av, message::Peer peer) {
+  refresh(av);
   const RdmPeer& known = peers_[peer];
   if (known.number == FI_ADDR_NOTAVAIL)
-    if (const auto number = av->find(known.name.gid, known.name.queue)) set_number(peer, *number);
+    if (const auto number = av.find(known.name.gid, known.name.queue)) set_number(peer, *number);
   return known.number;
 }
 
@@ -106,6 +142,7 @@ void Peers::resolved(uint32_t cookie, const Gid& gid, QpNum queue) {
 }
 
 void Peers::lost(message::Peer peer) noexcept {
+  peers_[peer].is_gone = true;
   if (std::erase_if(by_port_, [peer](const auto& entry) { return entry.second == peer; }) != 0)
     changes_ = kOutdated;
 }

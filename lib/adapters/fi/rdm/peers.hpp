@@ -22,9 +22,16 @@ struct RdmPeer {
   Name name;                            // `queue` 0: not resolved yet
   fi_addr_t number = FI_ADDR_NOTAVAIL;  // in the address vector
   AddressHandle handle;
-  int64_t asked_ms = 0;      // when the name service was asked last
-  uint32_t cookie = 0;       // of the question; 0: not asked
-  uint32_t outstanding = 0;  // operations of the program that have not completed
+  int64_t asked_ms = 0;         // when the name service was asked last
+  uint32_t cookie = 0;          // of the question; 0: not asked
+  uint32_t outstanding = 0;     // operations of the program that have not completed
+  uint32_t asked = 0;           // questions (OwnKind) that it has not answered
+  uint32_t messages = 0;        // of OwnMessages
+  uint32_t unsent_answers = 0;  // of these
+  uint64_t sender = 0;          // key in Rdm::senders_
+  bool is_gone = false;         // it does not answer
+  bool in_use = true;
+  bool is_unknown() const noexcept { return in_use && number == FI_ADDR_NOTAVAIL; }
   bool is_resolved() const noexcept { return name.queue.value != 0; }
 };
 
@@ -35,16 +42,23 @@ class Peers {
   explicit Peers(uint8_t traffic_class) noexcept : traffic_class_(traffic_class) {}
   // The peer with a number in the address vector; null: there is none. Throws std::bad_alloc.
   RdmPeer* find(Av& av, fi_addr_t number, message::Peer& out);
-  // The peer that a message came from. Throws std::bad_alloc.
-  message::Peer sender(Av* av, const Gid& gid, QpNum queue);
+  // The peer that a message came from. Nothing: kMostUnknown peers are not in the address vector.
+  // Throws std::bad_alloc.
+  std::optional<message::Peer> sender(Av& av, const Gid& gid, QpNum queue);
   // The number of a peer in the address vector, or FI_ADDR_NOTAVAIL.
-  fi_addr_t number_of(Av* av, message::Peer peer);
+  fi_addr_t number_of(Av& av, message::Peer peer);
+  // Whether some that are not in the address vector should make room.
+  bool has_many_unknown(Av& av);
+  // One of them after another. Only while has_many_unknown().
+  message::Peer next_unknown() noexcept;
+  // Forgets one of them.
+  void forget(message::Peer peer) noexcept;
   // What the answer about the peer must carry: no host that does not see the question guesses it.
   uint32_t question(message::Peer peer);
   // The answer of a name service. Throws std::bad_alloc.
   void resolved(uint32_t cookie, const Gid& gid, QpNum queue);
-  // The peer does not answer. If it was named by host and port, another endpoint may be there now:
-  // its name service is asked again.
+  // The peer does not answer, and is_gone. If it was named by host and port, another endpoint may
+  // be there now: its name service is asked again.
   void lost(message::Peer peer) noexcept;
 
   // An operation of the program begins, or has completed.
@@ -75,7 +89,10 @@ class Peers {
   ByKey by_port_;   // those that were inserted by host and port
   std::unordered_map<uint32_t, message::Peer> by_cookie_;  // those that are asked for
   std::vector<message::Peer> by_number_;
-  uint64_t changes_ = 0;  // of the address vector, when by_number_ was right
+  std::vector<message::Peer> free_;  // numbers of forgotten ones
+  size_t unknown_ = 0;               // not in the address vector
+  size_t cursor_ = 0;                // of next_unknown()
+  uint64_t changes_ = 0;             // of the address vector, when by_number_ was right
   AddressHandle handle_of(const Gid& gid) const noexcept {
     return AddressHandle({.destination = gid, .traffic_class = traffic_class_});
   }

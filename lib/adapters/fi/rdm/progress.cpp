@@ -41,7 +41,12 @@ void Rdm::run() noexcept {
         });
         const Instant next = messages_.on_time(domain.device->device.now());
         atomics_.for_each([&](const Atomic& asked) { messages_.probe(asked.peer); });
-        if (!program_polls) timeout = next.is_never() && atomics_.empty() ? -1 : kLongestMs;
+        forget_peers();
+        if (!program_polls) {
+          const bool is_quiet =
+              next.is_never() && atomics_.empty() && !peers_.has_many_unknown(*av);
+          timeout = is_quiet ? -1 : kLongestMs;
+        }
         return 0;
       });
       if (!program_polls) {
@@ -49,7 +54,7 @@ void Rdm::run() noexcept {
         }
         arm();
         if (progress_locked() != 0) continue;
-        if (is_full_) retry();
+        if (queue_.is_full) retry();
       }
     }
     pollfd fds[] = {{.fd = wake_, .events = POLLIN, .revents = 0},

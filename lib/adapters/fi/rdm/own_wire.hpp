@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Messages of atomics, big endian; the values themselves are as they lie in memory.
+// Messages beside those of lib/message, big endian; values of atomics are as they lie in memory.
 #pragma once
 
 #include <cstdint>

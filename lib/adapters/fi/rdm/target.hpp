@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What peers ask of the memory of this side beside READs and WRITEs: atomics, which are executed
+// on registered regions and answered with the former values. All atomics of a domain exclude each
+// other; they are not atomic with WRITEs.
+#pragma once
+
+#include <span>
+
+#include "lib/adapters/fi/common/objects.hpp"
+#include "lib/adapters/fi/rdm/own_messages.hpp"
+
+namespace weft::fi {
+
+// One thread at a time.
+class Target {
+ public:
+  Target(Domain& domain, OwnMessages& answers) noexcept : domain_(domain), answers_(answers) {}
+  // A message of kind OwnKind::atomic. What breaks the protocol is dropped. Throws std::bad_alloc.
+  void on_atomic(message::Peer from, std::span<const std::byte> bytes);
+
+ private:
+  Domain& domain_;
+  OwnMessages& answers_;
+};
+
+}  // namespace weft::fi
