@@ -97,6 +97,12 @@ class OverUdp(Perftest, unittest.TestCase):
             number = [] if "-D" in options else ["-n", "200"]
             self.check("ib_send_bw", "-s", "4096", *number, *options)
 
+    def test_multicast(self):
+        """Its own group, which is of IPv6, and one of IPv4."""
+        group = "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3"
+        for options in ([], ["-M", group]):
+            self.check("ib_send_lat", "-c", "UD", "-g", "-n", "50", *options)
+
     def test_what_perftest_refuses(self):
         """It says so itself, on real devices as well."""
         code, output = drop_in.run("ib_write_bw", "-e")

@@ -60,6 +60,15 @@ ibv_ah_attr ah_attr_of(const AddressVector& path, const ibv_ah_attr& rest) noexc
   return attr;
 }
 
+Gid group_on(const Context& context, const Gid& group) noexcept {
+  const Gid own = context.device.attributes().gid;
+  if (!group.is_multicast() || group.is_ipv4() || !own.is_ipv4()) return group;
+  uint32_t hash = 0x811C9DC5;  // FNV-1a
+  for (const uint8_t byte : group.bytes) hash = (hash ^ byte) * 0x01000193;
+  return Gid::from_ipv4(239, static_cast<uint8_t>(hash >> 16), static_cast<uint8_t>(hash >> 8),
+                        static_cast<uint8_t>(hash));
+}
+
 }  // namespace weft::drop_in
 
 using namespace weft::drop_in;
@@ -71,9 +80,11 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   if (check_ah(kCall, context, *attr) != 0) return nullptr;
   static std::atomic<uint32_t> last_handle{0};
   return without_exceptions(kCall, [&] {
+    weft::AddressVector path = path_of(*attr);
+    path.destination = group_on(context, path.destination);
     auto ah = std::unique_ptr<Ah>(
         new Ah{.ah = {.context = pd->context, .pd = pd, .handle = ++last_handle},
-               .handle = of(pd).domain.address_handle(path_of(*attr))});
+               .handle = of(pd).domain.address_handle(path)});
     adopt(context, ah.get(), Kind::ah);
     of(pd).users.add(1);
     return &ah.release()->ah;

@@ -2,6 +2,7 @@
 // Multicast groups of UD queue pairs.
 #include <cstring>
 
+#include "lib/adapters/verbs/queue/ah.hpp"
 #include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
 
@@ -20,6 +21,7 @@ int change_group(const char* call, ibv_qp* qp, const ibv_gid* gid, Step step, No
     if (!group.is_multicast())
       return refuse(EINVAL, call, "%s is not a multicast group", to_string(group).c_str());
     Qp& self = of(qp);
+    group = group_on(*self.context, group);
     const std::lock_guard guard(self.context->entry->lock);
     self.groups.reserve(self.groups.size() + 1);
     const auto changed = step(self.pair, group);
