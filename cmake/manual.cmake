@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Manual pages: programs.txt lists the programs of tools/ and bench/; installation writes a page of
-# each installed one, weft_NAME, from its --help (tools/docs/man.py). No python3: no pages.
+# Manual pages and completion of bash: programs.txt lists the programs of tools/ and bench/;
+# installation writes a page and a completion of each installed one, weft_NAME, from its --help
+# (tools/docs/man.py, completion.py). No python3: none.
 get_property(WEFT_PROGRAMS GLOBAL PROPERTY WEFT_PROGRAMS)
 string(JOIN "\n" LINES ${WEFT_PROGRAMS})
 file(WRITE ${PROJECT_BINARY_DIR}/programs.txt "${LINES}\n")
@@ -11,7 +12,13 @@ if(WEFT_PROGRAMS AND WEFT_PYTHON)
   install(CODE "execute_process(
     COMMAND ${WEFT_PYTHON} ${PROJECT_SOURCE_DIR}/tools/docs/man.py
             --installed ${PROJECT_BINARY_DIR} ${PROJECT_BINARY_DIR}/man
+    OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(
+    COMMAND ${WEFT_PYTHON} ${PROJECT_SOURCE_DIR}/tools/docs/completion.py
+            ${PROJECT_BINARY_DIR} ${PROJECT_BINARY_DIR}/completion
     OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)" COMPONENT weft-tools)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}
           COMPONENT weft-tools)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/completion/
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT weft-tools)
 endif()

@@ -14,6 +14,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build/release"))
 sys.path.insert(0, str(ROOT / "tools/docs"))
+import completion  # noqa: E402
 import man  # noqa: E402
 import programs  # noqa: E402
 
@@ -148,6 +149,21 @@ class Programs(unittest.TestCase):
                 self.assertEqual(said.returncode, 2, said.stdout + said.stderr)
                 # The message names the option, with the dashes that it has, or the wrong value.
                 self.assertTrue(any(word in said.stderr for word in words), said.stderr)
+
+    def test_bash_completes_options_values_and_subcommands(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("weft_sim", completion.write(BUILD, folder))
+            for words, offered in ((["weft_sim", "k"], "keys"),
+                                   (["weft_sim", "run", "--fid"], "--fidelity"),
+                                   (["weft_sim", "run", "--fidelity", ""], "flow engine srd"),
+                                   (["weft_write_bw", "--connect"], "--connection --connect_wait"),
+                                   (["weft-run", "--env", "d"], "docker")):
+                function = "_" + words[0].replace("-", "_")
+                code = (f'source "$0/{words[0]}"; COMP_WORDS=("$@"); COMP_CWORD={len(words) - 1}; '
+                        f'{function}; echo "${{COMPREPLY[@]}}"')
+                done = subprocess.run(["bash", "-c", code, folder, *words], capture_output=True,
+                                      text=True, timeout=20)
+                self.assertEqual((done.stdout.strip(), done.stderr), (offered, ""), words)
 
     def test_a_missing_text_and_default_are_found(self):
         command = programs.parse("tool", "tool: does.\nUsage: tool [OPTIONS]\n\nOptions:\n"

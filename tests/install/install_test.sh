@@ -17,11 +17,12 @@ install_stage() {
   library=$(dirname "$(find "$stage/usr" -name 'libweft.so')")
 }
 
-# Each program has a manual page.
+# Each program has a manual page, and a completion that bash takes.
 check_manual() {
   local program
   for program in "$stage"/usr/bin/weft[_-]*; do
     test -s "$stage/usr/share/man/man1/${program##*/}.1"
+    bash -n "$stage/usr/share/bash-completion/completions/${program##*/}"
   done
 }
 
