@@ -6,6 +6,7 @@
 //   split      headers in the slot, payload in the data ring
 //   whole      the frame is in the data ring (headers too long for a slot, or not told apart)
 //   reference  headers in the slot, payload stays in the sender's memory
+//   long reference  headers in the data ring, too long for the slot; payload as above
 //
 // The sequence word of a slot says that it is filled, so the reader polls the very line that it
 // wants; no index is shared in that direction. In the other direction the consumer publishes how
@@ -32,7 +33,7 @@ inline constexpr size_t kCacheLine = 64;
 inline constexpr uint32_t kLargestMtu = 1u << 20;
 inline constexpr uint32_t kLargestFrame = kLargestMtu + 1024;  // headers and trailer included
 
-enum class SlotKind : uint8_t { inline_frame, split, whole, reference };
+enum class SlotKind : uint8_t { inline_frame, split, whole, reference, long_reference };
 
 struct alignas(kCacheLine) Slot {
   std::atomic<uint64_t> label;  // a SlotLabel; stored last
@@ -58,7 +59,8 @@ struct SlotLabel {
   }
 };
 
-// What `body` begins with for frames that do not fit it; headers follow.
+// What `body` begins with for frames that do not fit it; headers follow. Of a long reference both,
+// ReferencePlace first.
 struct DataPlace {
   uint32_t offset;  // in the data ring
   uint32_t length;
@@ -69,6 +71,8 @@ struct ReferencePlace {
 };
 inline constexpr size_t kDataHead = sizeof(Slot::body) - sizeof(DataPlace);
 inline constexpr size_t kReferenceHead = sizeof(Slot::body) - sizeof(ReferencePlace);
+inline constexpr uint32_t kLongReferenceHead = 256;  // in the data ring
+static_assert(sizeof(ReferencePlace) + sizeof(DataPlace) <= sizeof(Slot::body));
 static_assert(sizeof(Slot) == kCacheLine && sizeof(SlotLabel) == sizeof(uint64_t));
 
 // Who owns the memory that a reference names; one word per slot, apart from it because both sides
@@ -175,7 +179,10 @@ class RingProducer {
 
   Push push_inline(const transport::TxFrame& frame, Slot& slot) noexcept;
   Push push_data(const transport::TxFrame& frame, Slot& slot, bool by_reference) noexcept;
-  bool reserve(uint32_t length, uint64_t& position) noexcept;
+  Push push_reference(const transport::TxFrame& frame, Slot& slot) noexcept;
+  Push reserve(uint32_t length, uint64_t& position) noexcept;
+  bool find_room(uint32_t length, uint64_t& position) const noexcept;
+  void hold(uint64_t data_end, const ReferencePlace& reference) noexcept;
   void publish(Slot& slot, SlotKind kind, uint32_t head_length, uint8_t ecn) noexcept;
 
   RingView view_;
@@ -254,7 +261,10 @@ class RingConsumer {
                  bool& by_reference) noexcept;
   Take take_data(transport::Frame& frame, const SlotCopy& copy, SlotLabel label,
                  Arena& arena) noexcept;
-  Take take_reference(transport::Frame& frame, const SlotCopy& copy) noexcept;
+  Take take_reference(transport::Frame& frame, const SlotCopy& copy, SlotLabel label,
+                      Arena& arena) noexcept;
+  bool lies_inside(const DataPlace& place) const noexcept;
+  void copy_out(transport::Frame& frame, const DataPlace& place, Arena& arena) const noexcept;
 
   RingView view_;
   uint64_t mask_;

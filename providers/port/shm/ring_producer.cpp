@@ -66,27 +66,15 @@ RingProducer::Push RingProducer::push_data(const transport::TxFrame& frame, Slot
   if (total > kLargestFrame) return Push::too_long;
   const uint32_t header = frame.header_length != 0 ? frame.header_length : frame.head_length;
   const bool apart = frame.tail_length == 0 && header < total;
-  const uint32_t payload = frame.payload_length;
   if (by_reference && apart && frame.stable && frame.span_count == 1 &&
-      header == frame.head_length && header <= kReferenceHead) {
-    const ReferencePlace place{reinterpret_cast<uint64_t>(frame.spans[0].data), payload};
-    std::memcpy(slot.body, &place, sizeof place);
-    base::copy_short(slot.body + sizeof place, frame.head, header);
-    view_.claims[produced_ & mask_].store(kReady, std::memory_order_relaxed);
-    WEFT_DCHECK(header + payload == total && uses_head_ - uses_tail_ <= mask_);
-    uses_[uses_head_++ & mask_] = {produced_, data_head_, place.address, payload};
-    publish(slot, SlotKind::reference, header, frame.ecn);
-    return Push::taken;
-  }
+      header == frame.head_length && header <= kLongReferenceHead)
+    return push_reference(frame, slot);
 
   const bool split = apart && header <= kDataHead;
   const uint32_t skipped = split ? header : 0;
-  if (total - skipped > data_size_) return Push::too_long;
   uint64_t position;
-  if (!reserve(total - skipped, position)) {
-    if (!refresh()) return Push::corrupt;
-    if (!reserve(total - skipped, position)) return Push::full;
-  }
+  if (const Push reserved = reserve(total - skipped, position); reserved != Push::taken)
+    return reserved;
   WEFT_DCHECK(position >= data_head_ && skipped <= frame.head_length);
   std::byte* at = view_.data + (position & (data_size_ - 1));
   WEFT_DCHECK(at + (total - skipped) <= view_.data + data_size_);
@@ -97,16 +85,55 @@ RingProducer::Push RingProducer::push_data(const transport::TxFrame& frame, Slot
   at += frame.head_length - skipped;
   if (!copy_spans(at, frame)) return Push::unreadable;
   std::memcpy(at + frame.payload_length, frame.tail, frame.tail_length);
-  data_head_ = position + ((total - skipped + kCacheLine - 1) & ~uint64_t{kCacheLine - 1});
-  uses_[uses_head_++ & mask_] = {produced_, data_head_, 0, 0};
-  check_invariants();
+  hold(position + (total - skipped), {});
   publish(slot, split ? SlotKind::split : SlotKind::whole, skipped, frame.ecn);
   return Push::taken;
 }
 
-// Finds `length` consecutive bytes in the data ring.
-bool RingProducer::reserve(uint32_t length, uint64_t& position) noexcept {
-  WEFT_DCHECK(length != 0 && length <= data_size_);
+RingProducer::Push RingProducer::push_reference(const transport::TxFrame& frame,
+                                                Slot& slot) noexcept {
+  const uint32_t head = frame.head_length, payload = frame.payload_length;
+  WEFT_DCHECK(head + payload == frame.length() && head <= kLongReferenceHead && payload != 0);
+  const bool fits = head <= kReferenceHead;
+  const ReferencePlace place{reinterpret_cast<uint64_t>(frame.spans[0].data), payload};
+  uint64_t data_end = data_head_;
+  if (fits) {
+    base::copy_short(slot.body + sizeof place, frame.head, head);
+  } else {
+    uint64_t position;
+    if (const Push reserved = reserve(head, position); reserved != Push::taken) return reserved;
+    const DataPlace head_place{static_cast<uint32_t>(position & (data_size_ - 1)), head};
+    std::memcpy(view_.data + head_place.offset, frame.head, head);
+    std::memcpy(slot.body + sizeof place, &head_place, sizeof head_place);
+    data_end = position + head;
+  }
+  std::memcpy(slot.body, &place, sizeof place);
+  view_.claims[produced_ & mask_].store(kReady, std::memory_order_relaxed);
+  hold(data_end, place);
+  publish(slot, fits ? SlotKind::reference : SlotKind::long_reference, fits ? head : 0, frame.ecn);
+  return Push::taken;
+}
+
+// The slot that is published next holds on to the data ring up to `data_end`, and to the memory
+// that `reference` names, until it is consumed.
+void RingProducer::hold(uint64_t data_end, const ReferencePlace& reference) noexcept {
+  WEFT_DCHECK(uses_head_ - uses_tail_ <= mask_ && data_end >= data_head_);
+  data_head_ = (data_end + kCacheLine - 1) & ~uint64_t{kCacheLine - 1};
+  uses_[uses_head_++ & mask_] = {produced_, data_head_, reference.address,
+                                 static_cast<uint32_t>(reference.length)};
+  check_invariants();
+}
+
+// Finds `length` consecutive bytes in the data ring; they are taken by hold().
+RingProducer::Push RingProducer::reserve(uint32_t length, uint64_t& position) noexcept {
+  WEFT_DCHECK(length != 0);
+  if (length > data_size_) return Push::too_long;
+  if (find_room(length, position)) return Push::taken;
+  if (!refresh()) return Push::corrupt;
+  return find_room(length, position) ? Push::taken : Push::full;
+}
+
+bool RingProducer::find_room(uint32_t length, uint64_t& position) const noexcept {
   position = data_head_;
   const uint64_t offset = position & (data_size_ - 1);
   if (offset + length > data_size_) position += data_size_ - offset;
