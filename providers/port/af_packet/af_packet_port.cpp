@@ -75,7 +75,7 @@ AfPacketPort::AfPacketPort(const Interface& interface, af_packet::Ring ring, int
                            int placeholder, uint16_t udp_port)
     : ring_(std::move(ring)),
       neighbours_(ethernet::self_of(interface)),
-      capabilities_(ethernet::capabilities_of(interface.address, interface.mtu)),
+      capabilities_(ethernet::capabilities_of(interface.address, interface.mtu, udp_port)),
       udp_port_(udp_port),
       interface_(interface.index),
       sender_(sender),

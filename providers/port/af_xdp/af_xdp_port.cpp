@@ -20,12 +20,12 @@ constexpr uint32_t kEthernet = 14;
 // Neighbours are listened to in every 64th turn without frames, and every 1,024th with some.
 constexpr uint32_t kIdleMask = 63, kBusyMask = 1023;
 
-transport::Capabilities describe(const ethernet::Interface& interface,
-                                 const af_xdp::Socket& socket) {
+transport::Capabilities describe(const ethernet::Interface& interface, const af_xdp::Socket& socket,
+                                 uint16_t udp_port) {
   const uint32_t holds = socket.most_bytes() - kEthernet;
   transport::Capabilities c =
-      ethernet::capabilities_of(interface.address, std::min(interface.mtu, holds));
-  c.max_mtu = ethernet::capabilities_of(interface.address, holds).active_mtu;
+      ethernet::capabilities_of(interface.address, std::min(interface.mtu, holds), udp_port);
+  c.max_mtu = ethernet::capabilities_of(interface.address, holds, udp_port).active_mtu;
   c.signs = true;
   c.in_flight_limit = 1u << 20;  // fits the ring of 4,096 buffers, small frames too
   return c;
@@ -39,7 +39,7 @@ AfXdpPort::AfXdpPort(Parts parts)
       redirect_(std::move(parts.redirect)),
       neighbour_socket_(std::move(parts.neighbours)),
       neighbours_(ethernet::self_of(interface_)),
-      capabilities_(describe(interface_, *socket_)),
+      capabilities_(describe(interface_, *socket_, parts.udp_port)),
       udp_port_(parts.udp_port),
       placeholder_(parts.placeholder),
       watch_(static_cast<uint32_t>(interface_.index), interface_.address) {

@@ -30,14 +30,15 @@
 #include "providers/port/dpdk/pci.hpp"
 #include "providers/port/dpdk/pool.hpp"
 #include "providers/port/dpdk/vhost.hpp"
+#include "providers/port/ethernet/framing.hpp"
 
 namespace weft::port::dpdk {
 namespace {
 
 constexpr uint16_t kDescriptors = 1024;
 
-constexpr uint32_t kHeaders = 40 + 8 + 12 + 4 + 16 + 4 + 4;  // IPv6, UDP, BTH, XRCETH .. ICRC
-constexpr uint32_t kLinkHeaders = 18;                        // Ethernet, VLAN
+constexpr uint32_t kIpHeader = 40;     // IPv6
+constexpr uint32_t kLinkHeaders = 18;  // Ethernet, VLAN
 
 // Drivers that move frames of any length whatever MTU they claim: wires inside this machine, and
 // those that leave it to the kernel's interface.
@@ -244,7 +245,7 @@ Result<void> Device::configure(const Options& options) {
                                           " queues each way, and engines=" +
                                           std::to_string(options.queues) + " needs as many"};
   const auto queues = static_cast<uint16_t>(options.queues);
-  const uint32_t wanted = options.mtu + kHeaders;
+  const uint32_t wanted = options.mtu + kIpHeader + ethernet::transport_headers(options.udp_port);
   uint16_t now = 1500;
   (void)rte_eth_dev_get_mtu(port_, &now);
   mtu_ = carries_any_length(name_) ? wanted : std::min<uint32_t>(wanted, info.max_mtu);

@@ -49,9 +49,12 @@ ethernet::Neighbours::Self self_of(const dpdk::Device& device, const dpdk::Optio
   return self;
 }
 
-transport::Capabilities describe(const dpdk::Device& device, const Gid& address, bool telemetry) {
+transport::Capabilities describe(const dpdk::Device& device, const Gid& address,
+                                 const dpdk::Options& options) {
+  const bool telemetry = options.telemetry_port != 0;
   const uint32_t block = telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0;
-  transport::Capabilities c = ethernet::capabilities_of(address, device.mtu() - block);
+  transport::Capabilities c =
+      ethernet::capabilities_of(address, device.mtu() - block, options.udp_port);
   c.telemetry = telemetry;
   c.signs = true;
   c.in_flight_limit = 1024 * 1024;  // with the overhead: fits a ring of 1,024 buffers
@@ -102,7 +105,7 @@ DpdkPort::DpdkPort(std::shared_ptr<dpdk::Device> device, uint16_t queue,
       telemetry_port_(options.telemetry_port),
       timer_(timer),
       joined_(new std::byte[kBurst * kLongestFrame]) {
-  capabilities_ = describe(*device_, neighbours_.self().address, telemetry_port_ != 0);
+  capabilities_ = describe(*device_, neighbours_.self().address, options);
   for (const auto& [address, mac] : options.neighbours) neighbours_.add(address, mac);
   neighbours_.add(neighbours_.self().address, device_->mac());
   looped_.reserve(kBurst);

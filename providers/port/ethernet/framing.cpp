@@ -9,14 +9,9 @@
 
 #include "lib/transport/sum_copy.hpp"
 #include "lib/wire/opcode.hpp"
+#include "lib/wire/srd_headers.hpp"
 
 namespace weft::port::ethernet {
-namespace {
-
-constexpr uint32_t kTransportHeaders = 8 + 12 + 4 + 16 + 4 + 4;  // UDP, BTH, XRCETH .. ICRC
-
-}  // namespace
-
 Neighbours::Self self_of(const Interface& interface) noexcept {
   Neighbours::Self self;
   self.mac = interface.mac;
@@ -26,9 +21,15 @@ Neighbours::Self self_of(const Interface& interface) noexcept {
   return self;
 }
 
-transport::Capabilities capabilities_of(const Gid& address, uint32_t mtu) {
+uint32_t transport_headers(uint16_t udp_port) noexcept {
+  constexpr uint32_t kUdp = 8, kRoce = 12 + 4 + 16 + 4;  // BTH, XRCETH, RETH, ImmDt
+  const uint32_t headers = udp_port == wire::kSrdUdpPort ? wire::kSrdLargestHeader : kRoce;
+  return kUdp + headers + wire::kIcrcLength;
+}
+
+transport::Capabilities capabilities_of(const Gid& address, uint32_t mtu, uint16_t udp_port) {
   transport::Capabilities c;
-  const uint32_t headers = (address.is_ipv4() ? 20 : 40) + kTransportHeaders;
+  const uint32_t headers = (address.is_ipv4() ? 20 : 40) + transport_headers(udp_port);
   c.active_mtu = std::clamp(std::bit_floor(std::max(mtu, headers + 1) - headers), 256u, 4096u);
   c.integrity_bits = 32;
   c.gather = true;

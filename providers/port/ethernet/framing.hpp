@@ -13,8 +13,12 @@ namespace weft::port::ethernet {
 // A host on an interface of the kernel's.
 Neighbours::Self self_of(const Interface& interface) noexcept;
 
+// The headers and trailer of the longest packet that takes all of a path MTU: from UDP on, of the
+// protocol that has this UDP port.
+uint32_t transport_headers(uint16_t udp_port) noexcept;
+
 // What a port can do whose frames are at most `mtu` bytes long with their IP header.
-transport::Capabilities capabilities_of(const Gid& address, uint32_t mtu);
+transport::Capabilities capabilities_of(const Gid& address, uint32_t mtu, uint16_t udp_port);
 
 // The path of a frame that came with these headers.
 transport::Path path_of(const wire::Outer& outer) noexcept;
