@@ -68,6 +68,27 @@ void Engine::expire(Instant at) noexcept {
   next_deadline_ = std::min({wheel.next_deadline(), credit.grant_at, rnr.expires_at});
 }
 
+Credentials Engine::issue(const Gid& address, uint32_t prefix, Instant at) noexcept {
+  const uint64_t stamp = incarnations.take_stamp(at);
+  return {.incarnation = incarnations.issue(address, prefix, stamp),
+          .stamp = stamp,
+          .process = incarnations.process_for(address, prefix)};
+}
+
+bool Engine::accept(const Gid& address, uint32_t prefix, const Credentials& its,
+                    Instant at) noexcept {
+  now = at;
+  Peer* peer = peers.find(address, prefix);
+  if (peer == nullptr) peer = add_peer(*this, address, prefix);
+  if (peer == nullptr) return false;
+  if (peer->tx.incarnation() == 0)
+    peer->tx.welcome = {.incarnation = its.incarnation,
+                        .stamp = its.stamp,
+                        .process = its.process,
+                        .learned = incarnations.take_stamp(at)};
+  return true;
+}
+
 bool Engine::flush_pending_ack(QueuePair&) noexcept {
   for (const std::unique_ptr<Peer>& peer : peers)
     if (peer != nullptr && !peer->rx.ack_at.is_never()) acks.queue.push(*peer);

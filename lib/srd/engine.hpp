@@ -42,6 +42,12 @@ class Engine final : public ReceiveContext {
   PostStatus post_send(QueuePair& qp, std::span<const SendRequest> requests, Instant now) noexcept;
   PostStatus post_recv(QueuePair& qp, std::span<const RecvRequest> requests) noexcept;
 
+  // What the endpoint at `address` needs to send to us without a hello, as long as it is fresh.
+  Credentials issue(const Gid& address, uint32_t qpn_prefix, Instant now) noexcept;
+  // What it told us. False: there is no memory for one more peer.
+  bool accept(const Gid& address, uint32_t qpn_prefix, const Credentials& its,
+              Instant now) noexcept;
+
   // A part of all queue pairs: see base::visit_buckets().
   template <class Visit>
   size_t visit_qps(size_t bucket, size_t count, Visit visit) const {

@@ -106,8 +106,10 @@ void check_sender(Context& ctx, Peer& peer) {
   WEFT_DCHECK(tx.una <= tx.next && tx.unacked() <= kWindow);
   WEFT_DCHECK(tx.flight != nullptr || tx.una == tx.next);
   WEFT_DCHECK(tx.epoch != 0 || tx.next == 0);
-  // A stream of the peer's process whose incarnation is unknown was not acknowledged.
-  WEFT_DCHECK(!tx.confirmed || tx.incarnation != 0);
+  // A stream begins when the incarnation of its receiver is known; until then hellos are sent.
+  WEFT_DCHECK(tx.epoch == 0 || tx.incarnation() != 0);
+  WEFT_DCHECK(tx.incarnation() != 0 || tx.queues.empty() || peer.active.listed ||
+              (peer.timer.armed() && peer.timer.deadline <= tx.welcome.hello_at));
   WEFT_DCHECK(tx.rtt.smoothed.ps >= 0 && tx.rtt.variation.ps >= 0);
   if (tx.flight != nullptr) check_flight(ctx, peer);
   check_messages(ctx, peer);
@@ -163,20 +165,20 @@ void check_queue_pairs(Engine& engine, uint32_t with_qp) {
 }  // namespace
 
 void check_invariants(Context& ctx, Peer& peer) noexcept {
-  WEFT_DCHECK(peer.timer.owner == &peer && peer.incarnation != 0);
+  WEFT_DCHECK(peer.timer.owner == &peer);
+  WEFT_DCHECK(!peer.rx.known || peer.introduced.incarnation != 0);
   WEFT_DCHECK(!peer.timer.armed() || ctx.next_deadline() <= peer.timer.deadline);
   check_sender(ctx, peer);
   check_receiver(peer);
 }
 
 void check_invariants(Engine& engine) noexcept {
-  uint32_t flights = 0, unvalidated = 0, assemblies = 0, ordered = 0, with_qp = 0;
+  uint32_t flights = 0, assemblies = 0, ordered = 0, with_qp = 0;
   for (size_t i = 0; i < engine.peers.size(); ++i) {
     Peer& peer = engine.peers[i];
     WEFT_DCHECK(peer.index == i && engine.peers.find(peer.address, peer.qpn_prefix) == &peer);
     check_invariants(engine, peer);
     flights += peer.tx.flight != nullptr;
-    unvalidated += peer.unvalidated;
     assemblies += peer.rx.assemblies;
     ordered += peer.rx.order != nullptr;
     for (const Message* m = peer.tx.messages; m != nullptr; m = m->older)
@@ -188,7 +190,6 @@ void check_invariants(Engine& engine) noexcept {
                 (credit == Receiver::kNoCredit ? 0 : engine.credit.pacer.granted(credit)));
   }
   WEFT_DCHECK(flights == engine.flights_in_use);
-  WEFT_DCHECK(unvalidated == engine.admission.unvalidated);
   WEFT_DCHECK(assemblies == engine.assemblies.size());
   WEFT_DCHECK(engine.assemblies.size() <= AssemblyTable::kMost);
   WEFT_DCHECK(engine.assemblies.size() * 2 <= engine.assemblies.capacity());

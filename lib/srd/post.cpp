@@ -11,6 +11,8 @@ namespace weft::srd {
 
 namespace {
 
+constexpr uint32_t kOwnKey = 0x80000000;  // a Q_Key with this bit: that of the sender's queue pair
+
 bool has_immediate(Opcode opcode) {
   return opcode == Opcode::send_with_imm || opcode == Opcode::write_with_imm;
 }
@@ -78,6 +80,7 @@ bool post_message(SendContext& ctx, QueuePair& qp, Peer& peer, const SendRequest
   m.traffic_class = class_of(r.to != nullptr ? r.to->path() : *qp.attributes.path);
   m.length = length;
   m.target.rkey = r.rkey.value;
+  m.target.queue_key = (r.remote_qkey & kOwnKey) != 0 ? qp.queue_key : r.remote_qkey;
   m.dest = r.to != nullptr ? r.remote_qpn : *qp.attributes.dest_qpn;
   m.source = qp.number;
   m.qp = &qp;

@@ -91,12 +91,14 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
   if (const Result<void> ok = check_srd_transition(qp.state, change, capabilities_.max_mtu); !ok)
     return ok;
   merge(qp.attributes, change);
+  if (change.qkey) qp.queue_key = *change.qkey;
   if (change.access) qp.access = *change.access;
   if (change.rnr_retry) qp.rnr_retry = *change.rnr_retry;
   if (to == QpState::reset) {
     reset_qp(*this, qp, false);
     qp.attributes = {};
     qp.access = Access::none;
+    qp.queue_key = 0;
   }
   const bool to_error = to == QpState::err && qp.state != QpState::err;
   qp.state = to;

@@ -11,7 +11,7 @@
 namespace weft::transport {
 
 namespace {
-constexpr uint32_t kHeaders = 64;          // BTH and all that can follow it
+constexpr uint32_t kHeaders = 112;         // BTH or SRD base header, and all that can follow it
 constexpr uint32_t kLargestInline = 1024;  // Limits::max_inline: staged on every port
 
 // Whether all payload is copied here, because the ICRC must cover the bytes that are sent.

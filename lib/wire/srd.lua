@@ -11,11 +11,12 @@ local opcodes = {
   [1] = "send", [2] = "write", [3] = "read_request", [4] = "read_response", [5] = "compare_swap",
   [6] = "fetch_add", [7] = "atomic_response", [8] = "write_add", [9] = "failure", [10] = "fill",
   [11] = "abort", [16] = "acknowledge", [17] = "refusal", [18] = "reset",
-  [19] = "ready", [20] = "trimmed", [21] = "rails",
+  [19] = "ready", [20] = "trimmed", [21] = "rails", [22] = "hello", [23] = "welcome",
 }
 local reasons = {
   [0] = "none", [1] = "no receive", [2] = "busy", [3] = "no such queue pair", [4] = "access",
   [5] = "invalid", [6] = "longer than the receive", [7] = "memory is gone",
+  [8] = "not the Q_Key",
 }
 local elements = { [0] = "int32", [1] = "int64", [2] = "fp32" }
 
@@ -36,7 +37,16 @@ local f = {
   digest = ProtoField.uint8("srd.digest", "Digest of the fullest hop"),
   destination = ProtoField.uint24("srd.destination", "Destination", base.HEX),
   epoch = ProtoField.uint32("srd.epoch", "Epoch"),
-  incarnation = ProtoField.uint32("srd.incarnation", "Incarnation of the receiver"),
+  introduced = ProtoField.bool("srd.introduced", "Introduction", 8, nil, 0x01),
+  incarnation = ProtoField.uint64("srd.incarnation", "Incarnation of the receiver", base.HEX),
+  stamp = ProtoField.uint64("srd.stamp", "Stamp of the incarnation"),
+  process = ProtoField.uint64("srd.process", "Process of the sender", base.HEX),
+  first = ProtoField.uint64("srd.first", "First sequence of the stream"),
+  reserved = ProtoField.uint16("srd.reserved", "Reserved"),
+  hello_stamp = ProtoField.uint64("srd.hello.stamp", "Stamp of the hello"),
+  hello_incarnation = ProtoField.uint64("srd.hello.incarnation", "Incarnation of the sender",
+                                        base.HEX),
+  hello_issued = ProtoField.uint64("srd.hello.issued", "Stamp of that incarnation"),
   path_sequence = ProtoField.uint16("srd.path_sequence", "Path sequence"),
   sequence = ProtoField.uint64("srd.sequence", "Sequence"),
   detail = ProtoField.uint8("srd.detail", "Detail"),
@@ -51,7 +61,7 @@ local f = {
   immediate = ProtoField.uint64("srd.immediate", "Immediate data", base.HEX),
   requested_credit = ProtoField.uint32("srd.wish", "Requested credit in all, units of 256 B"),
   order = ProtoField.uint32("srd.order", "Number among ordered SENDs"),
-  opened = ProtoField.uint32("srd.opened", "Epoch in which the receiver was opened"),
+  queue_key = ProtoField.uint32("srd.queue_key", "Q_Key", base.HEX),
   operand = ProtoField.uint64("srd.operand", "Compare or add", base.HEX),
   swap = ProtoField.uint64("srd.swap", "Swap", base.HEX),
   value = ProtoField.uint64("srd.value", "Value before", base.HEX),
@@ -81,7 +91,7 @@ local malformed = ProtoExpert.new("srd.malformed", "Not a valid SRD packet", exp
                                   expert.severity.ERROR)
 srd.experts = { malformed }
 
-local BASE, TRAILER, MOST_WORDS, MOST_RAILS = 28, 4, 16, 7
+local BASE, TRAILER, MOST_WORDS, MOST_RAILS = 32, 4, 16, 7
 
 local function set(...)
   local members = {}
@@ -114,6 +124,7 @@ local function base_header(buffer, tree, opcode)
   tree:add(f.opcode, buffer(0, 1))
   tree:add(f.version, buffer(1, 1))
   tree:add(f.pad, buffer(1, 1))
+  tree:add(f.introduced, buffer(1, 1))
   local flags = tree:add(f.flags, buffer(2, 1))
   for _, flag in ipairs({ f.ack_request, f.solicited, f.retransmission, f.fragment,
                           f.immediate_flag, f.protected, f.credit_request_flag,
@@ -124,19 +135,19 @@ local function base_header(buffer, tree, opcode)
   if opcode <= 11 or opcode == 20 then tree:add(f.digest, buffer(4, 1)) end
   tree:add(f.destination, buffer(5, 3))
   tree:add(f.epoch, buffer(8, 4))
-  tree:add(f.incarnation, buffer(12, 4))
-  tree:add(f.path_sequence, buffer(16, 2))
-  tree:add(f.sequence, buffer(18, 6))
+  tree:add(f.incarnation, buffer(12, 8))
+  tree:add(f.path_sequence, buffer(20, 2))
+  tree:add(f.sequence, buffer(22, 6))
   if gives_reason[opcode] then
-    tree:add(f.reason, buffer(24, 1))
+    tree:add(f.reason, buffer(28, 1))
   elseif opcode == 16 then
-    tree:add(f.echoed_digest, buffer(24, 1))
+    tree:add(f.echoed_digest, buffer(28, 1))
   elseif opcode == 8 then
-    tree:add(f.element, buffer(24, 1))
+    tree:add(f.element, buffer(28, 1))
   else
-    tree:add(f.detail, buffer(24, 1))
+    tree:add(f.detail, buffer(28, 1))
   end
-  tree:add(f.source, buffer(25, 3))
+  tree:add(f.source, buffer(29, 3))
 end
 
 local function acknowledgement(buffer, r)
@@ -169,14 +180,26 @@ local function rails(r)
   for _ = 1, count:uint() do r.take(f.rail, 16) end
 end
 
-local function sequenced(r, opcode, flags)
+local function hello(r)
+  r.take(f.hello_stamp, 8)
+  r.take(f.process, 8)
+  r.take(f.hello_incarnation, 8)
+  r.take(f.hello_issued, 8)
+end
+
+local function sequenced(r, opcode, flags, introduced)
+  if introduced then
+    r.take(f.stamp, 8)
+    r.take(f.process, 8)
+    r.take(f.first, 6)
+    r.take(f.reserved, 2)
+  end
   local fragment = flags:bitfield(3, 1) == 1
   if has_fragments[opcode] then
     if fragment then r.take(f.message, 4) end
-  elseif opcode ~= 10 and opcode ~= 19 and opcode ~= 20 then
+  elseif opcode ~= 10 then
     r.take(f.message, 4)
   end
-  if opcode == 18 then r.take(f.opened, 4) end
   if fragment then
     r.take(f.length, 4)
     r.take(f.offset, 4)
@@ -185,7 +208,9 @@ local function sequenced(r, opcode, flags)
     r.take(f.address, 8)
     r.take(f.rkey, 4)
   end
-  if flags:bitfield(4, 1) == 1 then r.take(f.immediate, 8) end
+  local immediate = flags:bitfield(4, 1) == 1
+  if immediate then r.take(f.immediate, 8) end
+  if opcode == 1 or (opcode == 2 and immediate) then r.take(f.queue_key, 4) end
   if flags:bitfield(6, 1) == 1 then r.take(f.requested_credit, 4) end
   if flags:bitfield(7, 1) == 1 then r.take(f.order, 4) end
   if has_operands[opcode] then
@@ -203,10 +228,10 @@ function srd.dissector(buffer, info, root)
   local tree = root:add(srd, buffer())
   base_header(buffer, tree, opcode)
   local name = opcodes[opcode] or ("opcode " .. opcode)
-  tree:append_text(", " .. name .. ", sequence " .. tostring(buffer(18, 6):uint64()))
+  tree:append_text(", " .. name .. ", sequence " .. tostring(buffer(22, 6):uint64()))
   info.cols.info = string.format("%s path %d sequence %s 0x%06x -> 0x%06x", name,
-                                 buffer(3, 1):uint(), tostring(buffer(18, 6):uint64()),
-                                 buffer(25, 3):uint(), buffer(5, 3):uint())
+                                 buffer(3, 1):uint(), tostring(buffer(22, 6):uint64()),
+                                 buffer(29, 3):uint(), buffer(5, 3):uint())
   local pad = buffer(1, 1):bitfield(4, 2)
   local limit = size - TRAILER - pad
   local r = reader(buffer, tree, BASE, limit)
@@ -214,8 +239,10 @@ function srd.dissector(buffer, info, root)
     acknowledgement(buffer, r)
   elseif opcode == 21 then
     rails(r)
-  else
-    sequenced(r, opcode, buffer(2, 1))
+  elseif opcode == 22 or opcode == 23 then
+    hello(r)
+  elseif opcode <= 11 then
+    sequenced(r, opcode, buffer(2, 1), buffer(1, 1):bitfield(7, 1) == 1)
   end
   if r.ok and limit > r.at then
     if has_payload[opcode] then
@@ -225,7 +252,7 @@ function srd.dissector(buffer, info, root)
     end
   end
   tree:add(f.trailer, buffer(size - TRAILER, TRAILER))
-  local known = opcodes[opcode] ~= nil and buffer(1, 1):bitfield(0, 4) == 1
+  local known = opcodes[opcode] ~= nil and buffer(1, 1):bitfield(0, 4) == 2
   if not (r.ok and known) then tree:add_proto_expert_info(malformed) end
   return size
 end

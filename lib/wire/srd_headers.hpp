@@ -12,7 +12,7 @@ namespace weft::wire {
 
 // Frames go to this UDP port.
 inline constexpr uint16_t kSrdUdpPort = 4795;
-inline constexpr uint8_t kSrdVersion = 1;
+inline constexpr uint8_t kSrdVersion = 2;
 
 enum class SrdOpcode : uint8_t {
   // Sequenced: delivered once, acknowledged, repaired when lost.
@@ -34,6 +34,8 @@ enum class SrdOpcode : uint8_t {
   ready = 19,    // a queue pair has a receive for one who waits for it
   trimmed = 20,  // of this packet only the headers came; `detail`: 1 if the last link cut it
   rails = 21,    // an endpoint has several addresses; asks for a way, or answers
+  hello = 22,    // asks a process for its incarnation
+  welcome = 23,  // tells it
 };
 
 // What a switch that trims writes into a packet's DSCP when it cuts the payload off.
@@ -53,6 +55,7 @@ enum class SrdReason : uint8_t {
   invalid = 5,        // the request makes no sense
   length = 6,         // longer than the receive
   memory = 7,         // a page is gone
+  queue_key = 8,      // not the Q_Key of the queue pair
 };
 
 // What a WRITE_ADD adds: `detail` of write_add.
@@ -74,13 +77,13 @@ using base::Be48;
 // Opens every packet.
 struct SrdBase {
   uint8_t opcode = 0;
-  uint8_t version_pad = kSrdVersion << 4;  // version:4 pad:2 reserved:2
+  uint8_t version_pad = kSrdVersion << 4;  // version:4 pad:2 reserved:1 introduction:1
   uint8_t flags = 0;
   uint8_t path = 0;
   uint8_t digest = 0;      // written by switches, see raise_srd_digest; not covered by the trailer
   base::Be24 dest = 0u;    // queue pair, or endpoint (low 16 bits zero)
   base::Be32 epoch;        // of the stream
-  base::Be32 incarnation;  // of the stream's receiver, 0 = not known yet
+  base::Be64 incarnation;  // of the stream's receiver towards its sender; `hello`: 0
   base::Be16 path_sequence;
   Be48 sequence;
   uint8_t detail = 0;
@@ -88,8 +91,29 @@ struct SrdBase {
 
   uint8_t version() const { return version_pad >> 4; }
   uint8_t pad() const { return (version_pad >> 2) & 3; }
+  bool introduced() const { return (version_pad & 1) != 0; }
 };
-static_assert(sizeof(SrdBase) == 28 && alignof(SrdBase) == 1);
+static_assert(sizeof(SrdBase) == 32 && alignof(SrdBase) == 1);
+
+// In sequenced packets until one of their stream was acknowledged: who sends it, and where it
+// begins.
+struct SrdIntroduction {
+  base::Be64 stamp;    // of the incarnation that the packet names, as in the welcome
+  base::Be64 process;  // the sender's, towards the receiver
+  Be48 first;          // sequence number of the stream
+  base::Be16 reserved;
+};
+static_assert(sizeof(SrdIntroduction) == 24 && alignof(SrdIntroduction) == 1);
+
+// Behind the base header of `hello` and `welcome`.
+struct SrdHello {
+  base::Be64 stamp;    // of the hello; the welcome repeats it
+  base::Be64 process;  // the sender's, towards the receiver
+  base::Be64
+      incarnation;    // hello: what the welcome names; welcome: what packets to its sender name
+  base::Be64 issued;  // welcome: stamp of `incarnation`; hello: 0
+};
+static_assert(sizeof(SrdHello) == 32 && alignof(SrdHello) == 1);
 
 // Names a message of the sender, in packets that belong together or are answered.
 struct SrdMessage {
@@ -108,6 +132,11 @@ struct SrdRemote {
 };
 static_assert(sizeof(SrdRemote) == 12);
 
+// Of what takes a receive: the Q_Key of the queue pair that has it.
+struct SrdQueueKey {
+  base::Be32 value;
+};
+
 struct SrdImmediate {
   base::Be64 value;
 };
@@ -120,11 +149,6 @@ struct SrdCreditRequest {
 // The place of a SEND among the ordered ones of its stream.
 struct SrdOrder {
   base::Be32 number;
-};
-
-// Of a reset: the epoch in which its sender was opened.
-struct SrdOpened {
-  base::Be32 epoch;
 };
 
 // Behind the base header of an acknowledgement, with `words` 64-bit words of bitmap behind it.
@@ -162,12 +186,13 @@ struct SrdOperands {
 };
 static_assert(sizeof(SrdOperands) == 16);
 
-// The longest headers: base, message, fragment, remote, immediate, credit request,
-// order.
+// The longest headers: base, introduction, message, fragment, remote, immediate, Q_Key, credit
+// request, order.
 inline constexpr size_t kSrdLargestHeader =
-    sizeof(SrdBase) + sizeof(SrdMessage) + sizeof(SrdFragment) + sizeof(SrdRemote) +
-    sizeof(SrdImmediate) + sizeof(SrdCreditRequest) + sizeof(SrdOrder);
-static_assert(kSrdLargestHeader == 68);
+    sizeof(SrdBase) + sizeof(SrdIntroduction) + sizeof(SrdMessage) + sizeof(SrdFragment) +
+    sizeof(SrdRemote) + sizeof(SrdImmediate) + sizeof(SrdQueueKey) + sizeof(SrdCreditRequest) +
+    sizeof(SrdOrder);
+static_assert(kSrdLargestHeader == 100);
 
 constexpr bool is_sequenced(SrdOpcode opcode) {
   return opcode >= SrdOpcode::send && opcode <= SrdOpcode::abort;
@@ -187,6 +212,11 @@ constexpr bool has_remote(SrdOpcode opcode) {
          opcode == SrdOpcode::compare_swap || opcode == SrdOpcode::fetch_add ||
          opcode == SrdOpcode::write_add;
 }
+// Has SrdQueueKey.
+constexpr bool takes_receive(SrdOpcode opcode, uint8_t flags) {
+  return opcode == SrdOpcode::send ||
+         (opcode == SrdOpcode::write && (flags & srd_flag::kImmediate) != 0);
+}
 // Has SrdMessage.
 constexpr bool names_message(SrdOpcode opcode, uint8_t flags) {
   switch (opcode) {
@@ -195,13 +225,9 @@ constexpr bool names_message(SrdOpcode opcode, uint8_t flags) {
     case SrdOpcode::write_add:
       return (flags & srd_flag::kFragment) != 0;
     case SrdOpcode::fill:
-    case SrdOpcode::acknowledge:
-    case SrdOpcode::ready:
-    case SrdOpcode::trimmed:
-    case SrdOpcode::rails:
       return false;
     default:
-      return true;
+      return is_sequenced(opcode);
   }
 }
 // Operands and values are read where they lie, so they count as headers.

@@ -21,7 +21,7 @@ struct SrdPacket {
   uint16_t path_sequence = 0;
   QpNum dest, source;
   uint32_t epoch = 0;
-  uint32_t incarnation = 0;
+  uint64_t incarnation = 0;
   uint32_t message = 0;
   uint64_t sequence = 0;
   // Fragment; of a packet that is a whole message: offset 0 and length = payload_length.
@@ -32,7 +32,9 @@ struct SrdPacket {
   uint64_t immediate = 0;
   uint32_t requested_credit = 0;
   uint32_t order = 0;
-  uint32_t opened = 0;  // reset
+  uint32_t queue_key = 0;
+  const SrdIntroduction* introduction = nullptr;
+  const SrdHello* hello = nullptr;  // of hello and welcome
   const SrdAck* ack = nullptr;
   const SrdRails* rails = nullptr;  // its addresses follow it
   const std::byte* operands = nullptr;
@@ -52,17 +54,19 @@ namespace detail {
 
 // Bytes of the headers of a packet, the words of an acknowledgement and the addresses of rails left
 // out; 0 for an opcode that does not exist.
-constexpr uint32_t srd_header_length(SrdOpcode opcode, uint8_t flags) {
+constexpr uint32_t srd_header_length(SrdOpcode opcode, uint8_t flags, bool introduced = false) {
   uint32_t length = sizeof(SrdBase);
   if (names_message(opcode, flags)) length += sizeof(SrdMessage);
   if (opcode == SrdOpcode::acknowledge) return length + sizeof(SrdAck);
   if (opcode == SrdOpcode::rails) return length + sizeof(SrdRails);
-  if (opcode == SrdOpcode::reset) length += sizeof(SrdOpened);
+  if (opcode == SrdOpcode::hello || opcode == SrdOpcode::welcome) return length + sizeof(SrdHello);
   if (opcode >= SrdOpcode::refusal && opcode <= SrdOpcode::trimmed) return length;
   if (!is_sequenced(opcode)) return 0;
+  if (introduced) length += sizeof(SrdIntroduction);
   if (flags & srd_flag::kFragment) length += sizeof(SrdFragment);
   if (has_remote(opcode)) length += sizeof(SrdRemote);
   if (flags & srd_flag::kImmediate) length += sizeof(SrdImmediate);
+  if (takes_receive(opcode, flags)) length += sizeof(SrdQueueKey);
   if (flags & srd_flag::kCreditRequest) length += sizeof(SrdCreditRequest);
   if (flags & srd_flag::kOrdered) length += sizeof(SrdOrder);
   return length + operand_bytes(opcode);
@@ -124,7 +128,7 @@ inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t icrc
   if (out.opcode == SrdOpcode::acknowledge)
     return detail::srd_parse_acknowledgement(bytes, length, icrc_length, base.pad(),
                                              external_payload_length, out);
-  uint32_t headers = detail::srd_header_length(out.opcode, base.flags);
+  uint32_t headers = detail::srd_header_length(out.opcode, base.flags, base.introduced());
   if (headers == 0) return SrdError::bad_opcode;
   if (length < headers + base.pad() + icrc_length) return SrdError::too_short;
   const std::byte* at = bytes + sizeof(SrdBase);
@@ -135,18 +139,23 @@ inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t icrc
   if (length < fixed) return SrdError::too_short;
   out.payload = bytes + headers;
   out.payload_length = length - fixed + external_payload_length;
-  out.message = 0;
+  out.message = out.offset = 0;
   out.length = out.payload_length;
-  out.offset = 0;
-  if (out.payload_length != 0 && !may_carry_payload(out.opcode)) return SrdError::bad_payload;
-  if (base.pad() != 0 && !may_carry_payload(out.opcode)) return SrdError::bad_payload;
+  if ((out.payload_length | base.pad()) != 0 && !may_carry_payload(out.opcode))
+    return SrdError::bad_payload;
   if (external_payload_length != 0 && length != fixed) return SrdError::bad_payload;
+  if (!is_sequenced(out.opcode)) {
+    if (out.opcode >= SrdOpcode::hello) out.hello = reinterpret_cast<const SrdHello*>(at);
+    return base.introduced() ? SrdError::bad_payload : SrdError::none;
+  }
+  if (base.introduced()) {
+    out.introduction = reinterpret_cast<const SrdIntroduction*>(at);
+    at += sizeof(SrdIntroduction);
+  }
   if (names_message(out.opcode, out.flags)) {
     out.message = reinterpret_cast<const SrdMessage*>(at)->id;
     at += sizeof(SrdMessage);
   }
-  if (out.opcode == SrdOpcode::reset) out.opened = reinterpret_cast<const SrdOpened*>(at)->epoch;
-  if (!is_sequenced(out.opcode)) return SrdError::none;
   if (out.has(srd_flag::kFragment)) {
     const auto& fragment = *reinterpret_cast<const SrdFragment*>(at);
     out.length = fragment.length;
@@ -162,6 +171,10 @@ inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t icrc
   if (out.has(srd_flag::kImmediate)) {
     out.immediate = reinterpret_cast<const SrdImmediate*>(at)->value;
     at += sizeof(SrdImmediate);
+  }
+  if (takes_receive(out.opcode, out.flags)) {
+    out.queue_key = reinterpret_cast<const SrdQueueKey*>(at)->value;
+    at += sizeof(SrdQueueKey);
   }
   if (out.has(srd_flag::kCreditRequest)) {
     out.requested_credit = reinterpret_cast<const SrdCreditRequest*>(at)->units;
@@ -182,7 +195,8 @@ constexpr uint32_t srd_emit_length(const SrdPacket& p) {
   const uint32_t body = p.opcode == SrdOpcode::acknowledge ? sizeof(SrdAck)
                         : p.opcode == SrdOpcode::rails     ? sizeof(SrdRails)
                                                            : 0;
-  return detail::srd_header_length(p.opcode, p.flags) - operand_bytes(p.opcode) - body;
+  const bool introduced = p.introduction != nullptr;
+  return detail::srd_header_length(p.opcode, p.flags, introduced) - operand_bytes(p.opcode) - body;
 }
 
 // Writes the headers of `p` at `at` and returns the address behind them. `pad`: bytes behind the
@@ -191,7 +205,8 @@ inline std::byte* srd_emit(std::byte* at, const SrdPacket& p, uint8_t pad) noexc
   SrdBase& base = *new (at) SrdBase;  // in its place: what is copied late is read too early
   at += sizeof base;
   base.opcode = static_cast<uint8_t>(p.opcode);
-  base.version_pad = static_cast<uint8_t>(kSrdVersion << 4 | pad << 2);
+  const bool introduced = p.introduction != nullptr && is_sequenced(p.opcode);
+  base.version_pad = static_cast<uint8_t>(kSrdVersion << 4 | pad << 2 | introduced);
   base.flags = p.flags;
   base.path = p.path;
   base.digest = p.digest;
@@ -206,12 +221,16 @@ inline std::byte* srd_emit(std::byte* at, const SrdPacket& p, uint8_t pad) noexc
     std::memcpy(at, &header, sizeof header);
     at += sizeof header;
   };
+  if (!is_sequenced(p.opcode)) {
+    if (p.opcode >= SrdOpcode::hello && p.hello != nullptr) put(*p.hello);
+    return at;
+  }
+  if (introduced) put(*p.introduction);
   if (names_message(p.opcode, p.flags)) put(SrdMessage{p.message});
-  if (p.opcode == SrdOpcode::reset) put(SrdOpened{p.opened});
-  if (!is_sequenced(p.opcode)) return at;
   if (p.has(srd_flag::kFragment)) put(SrdFragment{p.length, p.offset});
   if (has_remote(p.opcode)) put(SrdRemote{p.address, p.rkey});
   if (p.has(srd_flag::kImmediate)) put(SrdImmediate{p.immediate});
+  if (takes_receive(p.opcode, p.flags)) put(SrdQueueKey{p.queue_key});
   if (p.has(srd_flag::kCreditRequest)) put(SrdCreditRequest{p.requested_credit});
   if (p.has(srd_flag::kOrdered)) put(SrdOrder{p.order});
   return at;

@@ -51,16 +51,6 @@ software::OwnKey rails_key(std::vector<std::string>& rails) {
           }};
 }
 
-// Milliseconds of the wall clock, so that the streams of the next process are newer than ours.
-uint32_t wall_clock_epoch() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  const auto ms =
-      static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1'000'000;
-  const auto epoch = static_cast<uint32_t>(ms);
-  return epoch != 0 ? epoch : 1;
-}
-
 }  // namespace
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
@@ -106,7 +96,6 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   config.least_rto = Duration::from_us(least_rto_us);
   config.ack_piggyback_delay = config.least_rto / 16;
   config.start = base::Clock::process().now();
-  config.epoch = wall_clock_epoch();
   DeviceAttributes attributes = software::describe(spec, *opened, config.limits);
   attributes.qp_type = QpType::srd;
   attributes.has_write_add = attributes.has_ordered = true;

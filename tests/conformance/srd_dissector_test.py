@@ -15,7 +15,7 @@ BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "b
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "lib/wire/srd.lua"
 LIMIT = 120
 SEND, WRITE, READ_REQUEST, READ_RESPONSE = 1, 2, 3, 4
-FETCH_ADD, ATOMIC_RESPONSE, ACKNOWLEDGE, REFUSAL, RAILS = 6, 7, 16, 17, 21
+FETCH_ADD, ATOMIC_RESPONSE, ACKNOWLEDGE, REFUSAL, RAILS, HELLO, WELCOME = 6, 7, 16, 17, 21, 22, 23
 
 
 def free_port():
@@ -60,9 +60,10 @@ def raw_capture(file, payloads):
             out.write(struct.pack("<IIII", 0, 0, len(ip + udp), len(ip + udp)) + ip + udp)
 
 
-def packet(opcode, rest=b"", version=1, flags=0, digest=0, detail=0):
-    base = struct.pack(">BBBB", opcode, version << 4, flags, 3) + bytes((digest, 1, 0, 2))
-    base += struct.pack(">IIH", 77, 88, 5) + (9).to_bytes(6, "big") + bytes((detail, 2, 0, 1))
+def packet(opcode, rest=b"", version=2, flags=0, digest=0, detail=0, introduced=0):
+    base = struct.pack(">BBBB", opcode, version << 4 | introduced, flags, 3)
+    base += bytes((digest, 1, 0, 2))
+    base += struct.pack(">IQH", 77, 88, 5) + (9).to_bytes(6, "big") + bytes((detail, 2, 0, 1))
     return base + rest + bytes(4)
 
 
@@ -80,7 +81,7 @@ class Dissector(unittest.TestCase):
         payload = collections.Counter()
         once = set()
         for opcode, sequence, source, data, wrong, malformed, version in packets:
-            self.assertEqual((wrong, malformed, version), ("", "", "1"))
+            self.assertEqual((wrong, malformed, version), ("", "", "2"))
             seen[int(opcode)] += 1
             if int(opcode) <= READ_RESPONSE and (source, sequence) not in once:
                 once.add((source, sequence))
@@ -106,10 +107,10 @@ class Dissector(unittest.TestCase):
         ack = struct.pack(">I", 7) + (1 << 33).to_bytes(6, "big")
         ack += struct.pack(">IHBBHI", 1234, 2, 1, 2, 3, 500) + struct.pack(">QQ", 5, 6)
         raw_capture(self.file, [
-            packet(WRITE, write + struct.pack(">QI", 99, 44) + b"datadata", flags=0x1A,
+            packet(WRITE, write + struct.pack(">QII", 99, 55, 44) + b"datadata", flags=0x1A,
                    digest=140),
             packet(ACKNOWLEDGE, ack, detail=141),
-            packet(REFUSAL, struct.pack(">I", 3)),
+            packet(REFUSAL, detail=8),
             packet(20, digest=142, detail=1),
         ])
         first, second, third, fourth = decode(
@@ -117,19 +118,32 @@ class Dissector(unittest.TestCase):
             "srd.sequence", "srd.destination", "srd.source", "srd.message", "srd.message.length",
             "srd.message.offset", "srd.address", "srd.rkey", "srd.immediate", "srd.payload",
             "srd.ack.echo", "srd.ack.received", "srd.ack.delay", "srd.ack.duplicates",
-            "srd.ack.marks", "srd.ack.granted", "srd.ack.bitmap", "srd.wish", "srd.malformed")
+            "srd.ack.marks", "srd.ack.granted", "srd.ack.bitmap", "srd.queue_key", "srd.reason",
+            "srd.wish", "srd.malformed")
         digests = decode(self.file, "srd.digest", "srd.ack.digest")
         self.assertEqual(digests, [["140", ""], ["", "141"], ["", ""], ["142", ""]])
-        base = ["77", "88", "3", "5", "9", "0x010002", "0x020001"]
+        base = ["77", "0x0000000000000058", "3", "5", "9", "0x010002", "0x020001"]
         self.assertEqual(first[:14], base + [str(0xABC), "4096", "1024", "0x0000010000000000",
                                              "0x0000feed", "0x0000000000000063",
                                              b"datadata".hex()])
         self.assertEqual(second[:7], base)
-        self.assertEqual(first[-2], "44")
+        self.assertEqual(first[-4:-1], ["0x00000037", "", "44"])
         self.assertEqual(second[14:], ["7", str(1 << 33), "1234", "2", "3", "500",
-                                       "0x0000000000000005,0x0000000000000006", "", ""])
-        self.assertEqual((third[7], third[-1]), ("3", ""))
+                                       "0x0000000000000005,0x0000000000000006", "", "", "", ""])
+        self.assertEqual((third[-3], third[-1]), ("8", ""))
         self.assertEqual((fourth[:7], fourth[-1]), (base, ""))
+
+    def test_introductions_are_where_the_document_says(self):
+        introduction = struct.pack(">QQ", 11, 12) + (13).to_bytes(6, "big") + bytes(2)
+        hello = struct.pack(">QQQQ", 21, 22, 23, 24)
+        raw_capture(self.file, [packet(10, introduction, introduced=1), packet(HELLO, hello),
+                                packet(WELCOME, hello)])
+        rows = decode(self.file, "srd.stamp", "srd.process", "srd.first", "srd.hello.stamp",
+                      "srd.hello.incarnation", "srd.hello.issued", "srd.malformed")
+        self.assertEqual(rows[0], ["11", "0x000000000000000c", "13", "", "", "", ""])
+        self.assertEqual(rows[1], ["", "0x0000000000000016", "", "21", "0x0000000000000017", "24",
+                                   ""])
+        self.assertEqual(rows[1], rows[2])
 
     def test_addresses_are_where_the_document_says(self):
         mapped = bytes(10) + b"\xff\xff"
@@ -143,13 +157,15 @@ class Dissector(unittest.TestCase):
 
     def test_what_is_not_srd_is_called_malformed(self):
         bad = [packet(WRITE, bytes(11)),                          # its headers do not fit
-               packet(SEND, b"data", version=2),
+               packet(SEND, bytes(4) + b"data", version=1),
                packet(12),                                        # no such opcode
                packet(ACKNOWLEDGE, bytes(17) + b"\x11" + bytes(6 + 17 * 8)),  # 17 words
                packet(RAILS, bytes(20) + b"\1\0\1\0"),             # an address is missing
                packet(RAILS, bytes(20) + b"\2\0\0\0"),             # another version
-               packet(10, b"payload!")]                           # fill carries none
-        raw_capture(self.file, [*bad, packet(SEND, b"data")])
+               packet(10, b"payload!"),                           # fill carries none
+               packet(10, bytes(20), introduced=1),               # its introduction does not fit
+               packet(HELLO, bytes(31))]
+        raw_capture(self.file, [*bad, packet(SEND, bytes(4) + b"data")])
         marks = [row[0] for row in decode(self.file, "srd.malformed")]
         self.assertEqual([mark != "" for mark in marks], [True] * len(bad) + [False])
 

@@ -28,7 +28,8 @@ void check_again(const SrdPacket& p, uint8_t pad) {
               q.epoch == p.epoch && q.incarnation == p.incarnation && q.message == p.message &&
               q.sequence == p.sequence && q.address == p.address && q.rkey == p.rkey &&
               q.immediate == p.immediate && q.requested_credit == p.requested_credit &&
-              q.order == p.order && q.opened == p.opened,
+              q.order == p.order && q.queue_key == p.queue_key &&
+              (q.introduction == nullptr) == (p.introduction == nullptr),
           "the same packet");
   if (p.has(srd_flag::kFragment) && is_sequenced(p.opcode))
     require(q.length == p.length && q.offset == p.offset, "the same fragment");

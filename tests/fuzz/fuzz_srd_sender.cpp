@@ -36,9 +36,9 @@ std::vector<std::byte> rails_body(const SrdFixture& f, Input& in) {
   const auto choice = in.take<uint8_t>();
   rails.answers = choice & 1;
   rails.count = choice >> 5;
-  rails.challenge = (choice & 2) != 0 ? f.engine.incarnations.incarnation_for(
-                                            f.path.source, SrdFixture::kPeerBlock)
-                                      : in.take<uint32_t>();
+  rails.challenge = (choice & 2) != 0
+                        ? f.engine.incarnations.challenge_for(f.path.source, SrdFixture::kPeerBlock)
+                        : in.take<uint32_t>();
   std::vector<std::byte> bytes(sizeof rails + rails.count * sizeof(Gid), std::byte{0x5A});
   std::memcpy(bytes.data(), &rails, sizeof rails);
   for (size_t i = sizeof rails; i < bytes.size(); i += sizeof(Gid))
@@ -71,11 +71,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   SrdFixture f(in.take<uint8_t>());
   uint64_t sequence = 0;  // of the peer's stream, in which answers come
   const auto packet = [&sequence](SrdFixture& to, Input& from) {
-    constexpr SrdOpcode kOps[] = {SrdOpcode::acknowledge,     SrdOpcode::acknowledge,
-                                  SrdOpcode::refusal,         SrdOpcode::reset,
-                                  SrdOpcode::ready,           SrdOpcode::read_response,
-                                  SrdOpcode::atomic_response, SrdOpcode::failure,
-                                  SrdOpcode::rails,           SrdOpcode::trimmed};
+    constexpr SrdOpcode kOps[] = {
+        SrdOpcode::acknowledge,     SrdOpcode::acknowledge, SrdOpcode::refusal,
+        SrdOpcode::reset,           SrdOpcode::ready,       SrdOpcode::read_response,
+        SrdOpcode::atomic_response, SrdOpcode::failure,     SrdOpcode::rails,
+        SrdOpcode::trimmed,         SrdOpcode::hello,       SrdOpcode::welcome};
     const auto twist = from.take<uint8_t>();
     const SrdOpcode opcode = kOps[from.take<uint8_t>() % std::size(kOps)];
     wire::SrdPacket p = to.draw(from, twist);
@@ -94,9 +94,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     p.sequence = about.sequence + (twist & 1);
     p.path = about.path;
     p.path_sequence = about.path_sequence;
-    p.incarnation = 1 + (twist & 2);
+    p.incarnation = about.incarnation ^ ((twist & 0x18) == 0x18 ? 1 : 0);
+    wire::SrdHello hello{uint64_t{to.stamp}, to.kProcess, 1 + uint64_t{twist}, 1};
+    if (about.hello != nullptr) {
+      hello.stamp = to.hello.stamp;
+      p.incarnation = to.hello.incarnation;
+    }
+    if (opcode >= SrdOpcode::hello) p.hello = &hello;
     p.digest = twist;
-    if (opcode == SrdOpcode::reset) p.message = (twist & 0x20) != 0 ? about.epoch + 2 : 0;
     const uint64_t sent = to.engine.peer(0) != nullptr ? to.engine.peer(0)->tx.next : 0;
     std::vector<std::byte> rest;
     if (opcode == SrdOpcode::acknowledge) rest = body(p, from);

@@ -37,7 +37,10 @@ struct SrdFixture {
   Instant now;
   transport::Path path;               // from the peer to us
   std::vector<wire::SrdPacket> seen;  // what the engine sent last
+  wire::SrdHello hello;               // its newest one
   uint64_t next_id = 1;
+  static constexpr uint64_t kProcess = 77;  // of the peer
+  const uint64_t stamp = engine.incarnations.take_stamp(now);
   std::vector<uint64_t> posted;  // and not completed
 
   explicit SrdFixture(uint8_t controller) : engine(port, config_of(controller), random) {
@@ -84,8 +87,13 @@ struct SrdFixture {
   // The headers of `p`, then `rest` (operands, or the body of an acknowledgement) and payload.
   void give(const wire::SrdPacket& p, std::span<const std::byte> rest, uint32_t payload) {
     if (wire::detail::srd_header_length(p.opcode, p.flags) == 0) return;
-    std::vector<std::byte> bytes(wire::srd_emit_length(p));
-    wire::srd_emit(bytes.data(), p, 0);
+    wire::SrdPacket packet = p;
+    wire::SrdIntroduction introduction;
+    introduction.stamp = stamp;
+    introduction.process = kProcess;
+    if (wire::is_sequenced(p.opcode) && (p.path & 0x80) == 0) packet.introduction = &introduction;
+    std::vector<std::byte> bytes(wire::srd_emit_length(packet));
+    wire::srd_emit(bytes.data(), packet, 0);
     bytes.insert(bytes.end(), rest.begin(), rest.end());
     bytes.insert(bytes.end(), wire::may_carry_payload(p.opcode) ? payload : 0, std::byte{0x77});
     give(bytes);
@@ -101,8 +109,9 @@ struct SrdFixture {
     p.dest = (twist & 1) != 0 ? qp->number : QpNum{qp->number.value & 0xFF0000};
     p.source = QpNum{kPeerBlock << 16 | 5};
     p.epoch = (twist & 6) == 6 ? in.take<uint8_t>() : 100;
-    const uint32_t ours = engine.incarnations.incarnation_for(path.source, kPeerBlock);
-    p.incarnation = (twist & 0x18) == 0x18 ? in.take<uint8_t>() : (twist & 8) != 0 ? ours : 0;
+    p.incarnation = (twist & 0x18) == 0x18
+                        ? in.take<uint8_t>()
+                        : engine.incarnations.issue(path.source, kPeerBlock, stamp);
     p.message = in.take<uint8_t>();
     p.requested_credit = in.take<uint8_t>() * 16u;
     p.order = in.take<uint8_t>();
@@ -125,6 +134,7 @@ struct SrdFixture {
       const auto error =
           wire::srd_parse(frames[i].head, frames[i].head_length, 0, frames[i].payload_length, p);
       require(error == wire::SrdError::none, "the engine sends what it would not parse");
+      if (p.hello != nullptr && p.opcode == wire::SrdOpcode::hello) hello = *p.hello;
       seen.push_back(p);
     }
     drain();

@@ -1,42 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The core of SRD (lib/wire/SRD.md) for the model checker Spin: sequence numbers, epochs,
- * incarnations and reassembly over a network that loses, repeats, reorders and parks packets,
- * while either process may die once and be followed by another, and the receiver may forget a
- * stream that is at rest. Refusals and order have a model of their own (srd_refusal.pml). Checked
- * in every order:
+ * The core of SRD (lib/wire/SRD.md) for the model checker Spin: hello and welcome, incarnations,
+ * epochs, sequence numbers and reassembly over a network that loses, repeats, reorders and parks
+ * packets, while either process may die once and be followed by another, and the receiver may
+ * forget a peer that is at rest. Refusals and order have a model of their own (srd_refusal.pml).
+ * Checked in every order:
  *
- *   - no packet is executed twice by one receiving process, nor by a process that its stream was
- *     not begun for;
+ *   - no packet is executed twice by one receiving process;
  *   - a message is delivered only whole, and once;
  *   - a message is reported as a success only if the process that said so executed all of it.
  *
- * srd_model_test.py runs it as it is, and with one rule taken out (-DWITHOUT_...), which must fail.
+ * srd_model_test.py runs it as it is, and with one rule taken out (-DWITHOUT_), which must fail.
  */
-#define SLOTS 2     /* packets in the network at once; a new one may push one out: that is a loss */
-#define PARTS 3     /* of one sender's life: message 0 is parts 0 and 1, message 1 is part 2 */
-#define MOST_TIME 6 /* of the clock that epochs and incarnations are read from */
+#define SLOTS 2      /* packets in the network at once; a new one may push out one, a loss */
+#define PARTS 3      /* of one sender's life: message 0 is parts 0 and 1, message 1 is part 2 */
+#define MOST_STAMP 2 /* incarnations that one receiving process issues */
+#define MOST_EPOCH 2 /* streams of one sending process */
 
-mtype = { nothing, part, acknowledge, reset };
+mtype = { nothing, hello, welcome, part, acknowledge, reset };
 
 typedef Packet {
   mtype kind;
   byte epoch;
-  byte incarnation; /* parts: of the receiver, 0 = not known. Answers: of who answers */
+  byte incarnation; /* the life of the receiver that issued it, and its stamp: 0 = not known */
   byte sequence;    /* acknowledgements: a bit for each number that was executed */
-  byte what;        /* which part of which life of the sender: 0..5 */
-  byte born         /* for checking only: the receiver's life when the stream began, or answered */
+  byte what;        /* which part of which life of the sender: 0..5; hello, welcome: which life */
+  byte born         /* for checking only: the receiver's life that acknowledged */
 };
+
+#define incarnation_of(life, stamp) (4 * (life) + (stamp))
+#define stamp_of(incarnation) ((incarnation) % 4)
 
 Packet net[SLOTS];
 Packet in;  /* the packet that is looked at */
 Packet out; /* the packet that is being sent */
-byte time = 1;
 
 /* The receiver. */
 byte r_life = 0;
-byte r_incarnation = 1;
-byte r_epoch = 0;      /* of the stream that is known; 0 = none */
-byte r_retired = 0;    /* of the stream that was forgotten; 0 = none */
+byte r_stamp = 0;      /* the newest one that it has issued */
+byte r_old = 0;        /* the newest one that is not fresh any more */
+byte r_known = 0;      /* the incarnation whose streams are accepted; 0 = none */
+byte r_epoch = 0;
 byte r_done = 0;       /* the window: a bit for each number executed */
 byte r_parts = 0;      /* of the message that arrives: a bit for each part of it */
 byte executed[12];     /* [6 * r_life + what] */
@@ -44,8 +47,7 @@ byte delivered[8];     /* [4 * r_life + 2 * life of the sender + message] */
 
 /* The sender. */
 byte s_life = 0;
-byte s_epoch = 0;
-byte s_born = 0;
+byte s_epoch = 0;      /* 0: no stream has begun */
 byte s_incarnation = 0;
 byte s_next = 0;       /* next sequence number */
 byte s_acked = 0;      /* bits */
@@ -76,18 +78,33 @@ inline send() {
 
 /* ---- the sender ---- */
 
-inline begin_stream(told) {
-  time++;
-  s_epoch = time;
-  s_born = r_life;
-  s_incarnation = told;
+inline say_hello() {
+  out.kind = hello;
+  out.what = s_life;
+  send()
+}
+
+inline on_welcome() {
+  if
+#ifndef WITHOUT_NONCE
+  :: s_incarnation == 0 && in.what == s_life ->
+#else
+  :: s_incarnation == 0 ->
+#endif
+    s_incarnation = in.incarnation
+  :: else
+  fi
+}
+
+inline begin_stream() {
+  s_epoch++;
   s_next = 0; s_acked = 0; s_cursor = 0
 }
 
 /* Only what has not been sent goes on. */
-inline begin_anew() {
+inline renew() {
   first = s_cursor;
-  begin_stream(s_incarnation);
+  begin_stream();
   s_cursor = first;
   first = 0
 }
@@ -98,7 +115,6 @@ inline transmit(n) {
   out.incarnation = s_incarnation;
   out.sequence = n;
   out.what = PARTS * s_life + s_content[n];
-  out.born = s_born;
   send()
 }
 
@@ -110,9 +126,7 @@ inline send_new() {
   if
   :: s_cursor < PARTS ->
     if
-    :: s_epoch == 0 -> begin_stream(0)
-    /* A sender that rests begins anew before the receiver forgets. */
-    :: s_epoch != 0 && s_epoch == r_retired -> begin_anew()
+    :: s_epoch == 0 -> begin_stream()
     :: else
     fi;
     s_content[s_next] = s_cursor;
@@ -146,9 +160,12 @@ inline report(m) {
 
 inline on_acknowledge() {
   if
+#ifndef WITHOUT_NAMED_ANSWERS
+  :: in.incarnation == s_incarnation && in.epoch == s_epoch && s_epoch != 0 ->
+#else
   :: in.epoch == s_epoch && s_epoch != 0 ->
+#endif
     s_acked = s_acked | in.sequence;
-    s_incarnation = in.incarnation;
     report(0);
     report(1)
   :: else
@@ -158,8 +175,7 @@ inline on_acknowledge() {
 /* What was sent and perhaps executed fails, unless no acknowledgement ever arrived. */
 inline on_reset() {
   if
-  :: in.epoch == s_epoch && in.sequence < s_next && (s_acked & bit(in.sequence)) == 0 &&
-     time < MOST_TIME ->
+  :: in.incarnation == s_incarnation && in.epoch == s_epoch && s_epoch < MOST_EPOCH ->
     if
     :: s_acked != 0 ->
       if
@@ -172,24 +188,36 @@ inline on_reset() {
       fi
     :: else
     fi;
-    begin_stream(in.incarnation)
+    begin_stream();
+    s_incarnation = 0
   :: else
   fi
 }
 
 /* ---- the receiver ---- */
 
+/* Without state: anyone gets one. */
+inline on_hello() {
+  if
+  :: r_stamp < MOST_STAMP ->
+    r_stamp++;
+    out.kind = welcome;
+    out.what = in.what;
+    out.incarnation = incarnation_of(r_life, r_stamp);
+    send()
+  :: else
+  fi
+}
+
 inline answer_reset() {
   out.kind = reset;
   out.epoch = in.epoch;
-  out.incarnation = r_incarnation;
-  out.sequence = in.sequence;
+  out.incarnation = in.incarnation;
   send()
 }
 
 inline execute() {
   assert(executed[6 * r_life + in.what] == 0);
-  assert(in.born == r_life);
   executed[6 * r_life + in.what]++;
   r_done = r_done | bit(in.sequence);
   if
@@ -217,7 +245,7 @@ inline accept() {
   fi;
   out.kind = acknowledge;
   out.epoch = r_epoch;
-  out.incarnation = r_incarnation;
+  out.incarnation = in.incarnation;
   out.sequence = r_done;
   out.born = r_life;
   send()
@@ -226,7 +254,7 @@ inline accept() {
 inline adopt() {
   r_epoch = in.epoch;
   r_done = 0;
-#ifndef WITHOUT_FORGETTING
+#ifndef WITHOUT_DISCARDING
   r_parts = 0;
 #endif
   accept()
@@ -234,23 +262,31 @@ inline adopt() {
 
 inline on_part() {
   if
-#ifndef WITHOUT_INCARNATION
-  :: in.incarnation != 0 && in.incarnation != r_incarnation -> answer_reset()
+  :: in.incarnation == r_known ->
+    if
+    :: in.epoch == r_epoch -> accept()
+#ifndef WITHOUT_EPOCHS
+    :: in.epoch < r_epoch -> skip /* delayed */
+    :: in.epoch > r_epoch -> adopt()
+#else
+    :: in.epoch != r_epoch -> adopt()
 #endif
+    fi
   :: else ->
     if
-    :: r_epoch == in.epoch -> accept()
-#ifndef WITHOUT_CHALLENGE
-    :: r_epoch == 0 && in.incarnation == 0 && in.epoch < r_incarnation -> answer_reset()
+#ifndef WITHOUT_INCARNATION
+    :: in.incarnation > incarnation_of(r_life, r_stamp) ||
+       in.incarnation < incarnation_of(r_life, 1) -> answer_reset()
 #endif
-#ifndef WITHOUT_EPOCHS
-    :: r_epoch != 0 && in.epoch < r_epoch -> answer_reset()
+#ifndef WITHOUT_FRESHNESS
+    :: stamp_of(in.incarnation) <= r_old -> answer_reset()
 #endif
-#ifndef WITHOUT_RETIRED
-    :: r_epoch == 0 && in.epoch <= r_retired -> answer_reset()
+#ifndef WITHOUT_STAMPS
+    :: r_known != 0 && stamp_of(in.incarnation) < stamp_of(r_known) -> answer_reset()
 #endif
-    :: in.epoch > r_epoch && r_epoch != 0 && in.incarnation == 0 -> answer_reset()
-    :: else -> adopt()
+    :: else ->
+      r_known = in.incarnation;
+      adopt()
     fi
   fi
 }
@@ -264,6 +300,8 @@ inline take(n, keep) {
   :: !keep -> clear(net[n])
   fi;
   if
+  :: in.kind == hello -> on_hello()
+  :: in.kind == welcome -> on_welcome()
   :: in.kind == part -> on_part()
   :: in.kind == acknowledge -> on_acknowledge()
   :: in.kind == reset -> on_reset()
@@ -272,28 +310,30 @@ inline take(n, keep) {
   clear(in)
 }
 
-#define done(m) (s_state[m] != 0)
+#define all_sent_acked (s_next > 0 && s_acked == bit(s_next) - 1)
 
 active proctype world() {
   end: do
-  :: atomic { time < MOST_TIME && s_next < PARTS -> send_new() }
-  :: atomic { s_next > 0 && (s_acked & 1) == 0 -> transmit(0) }
-  :: atomic { s_next > 1 && (s_acked & 2) == 0 -> transmit(1) }
-  :: atomic { s_next > 2 && (s_acked & 4) == 0 -> transmit(2) }
+  :: atomic { s_incarnation == 0 && s_epoch <= MOST_EPOCH -> say_hello() }
+  :: atomic { s_incarnation != 0 && s_next < PARTS -> send_new() }
+  /* A sender that rests begins a new stream. */
+  :: atomic { s_incarnation != 0 && all_sent_acked && s_epoch < MOST_EPOCH -> renew() }
+  :: atomic { s_next > 0 && (s_acked & 1) == 0 && s_incarnation != 0 -> transmit(0) }
+  :: atomic { s_next > 1 && (s_acked & 2) == 0 && s_incarnation != 0 -> transmit(1) }
+  :: atomic { s_next > 2 && (s_acked & 4) == 0 && s_incarnation != 0 -> transmit(2) }
   :: atomic { net[0].kind != nothing -> take(0, false) }
   :: atomic { net[0].kind != nothing -> take(0, true) }
   :: atomic { net[1].kind != nothing -> take(1, false) }
   :: atomic { net[1].kind != nothing -> take(1, true) }
-  :: atomic { r_life == 0 && time < MOST_TIME ->
+  :: atomic { r_life == 0 ->
        r_life = 1;
-       time++;
-       r_incarnation = time;
-       r_epoch = 0; r_retired = 0; r_done = 0; r_parts = 0 }
-  /* An idle stream is removed once no peer waits for its acknowledgements. */
-  :: atomic { r_epoch != 0 && r_retired == 0 && r_parts == 0 && time < MOST_TIME &&
-              s_epoch == r_epoch && s_next > 0 && s_acked == bit(s_next) - 1 ->
-       r_retired = r_epoch;
-       r_epoch = 0; r_done = 0 }
+       r_stamp = 0; r_old = 0; r_known = 0; r_epoch = 0; r_done = 0; r_parts = 0 }
+  /* A peer is forgotten when it has rested for longer than any incarnation is fresh, and its sender
+     waits for nothing that was executed. */
+  :: atomic { r_known != 0 && r_parts == 0 &&
+              (s_incarnation != r_known || s_next == 0 || all_sent_acked) ->
+       r_old = r_stamp;
+       r_known = 0; r_epoch = 0; r_done = 0 }
   :: atomic { s_life == 0 ->
        s_life = 1;
        s_epoch = 0; s_incarnation = 0; s_next = 0; s_acked = 0; s_cursor = 0;

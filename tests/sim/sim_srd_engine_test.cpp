@@ -135,13 +135,20 @@ TEST_CASE("without trimming SRD engines detect drops sooner than the RTO") {
   const std::vector<FlowSpec> flows = incast(15, 500'000);
   const std::vector<std::pair<std::string, std::string>> drops = {{"switch.trim", "0"},
                                                                   {"switch.queue", "20"}};
-  const RunResult small = simulate(star(16), "nscc", flows, light(drops));
-  const RunResult result = simulate(star(16), "nscc", flows, engines(drops));
-  CHECK(result.counters.dropped > 0);
-  CHECK(result.retransmitted >= result.counters.dropped);
-  CHECK(fct_us(result, 0.5) < fct_us(small, 0.5));
-  // Who loses the same packet again and again waits longer each time.
-  CHECK(fct_us(result, 1.0) < 5000);
+  // Which packets are dropped is a matter of the seed: the medians differ by a few per cent.
+  double light_us = 0, engine_us = 0;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const RunResult small = simulate(star(16), "nscc", flows, light(drops), {.seed = seed});
+    const RunResult result = simulate(star(16), "nscc", flows, engines(drops), {.seed = seed});
+    CHECK(result.counters.dropped > 0);
+    CHECK(result.retransmitted >= result.counters.dropped);
+    light_us += fct_us(small, 0.5);
+    engine_us += fct_us(result, 0.5);
+    // Who loses the same packet again and again waits longer each time.
+    CHECK(fct_us(result, 1.0) < 5000);
+  }
+  std::printf("medians of five seeds: light %.0f, engines %.0f us\n", light_us / 5, engine_us / 5);
+  CHECK(engine_us < light_us);
 }
 
 TEST_CASE("an SRD engine recovers soon when its whole first window was dropped") {

@@ -117,6 +117,7 @@ TEST_CASE("paths of packets acknowledged without a mark are reused") {
   config.policy = srd::PathChoice::mixed;
   SrdLone lone(16, config);
   const AddressHandle to(AddressVector{.destination = Gid::from_ipv4(10, 0, 0, 2)});
+  lone.welcome(to.path().destination, 1, 4711);
   const std::vector<wire::SrdPacket> first = send_four(lone, to);
   wire::SrdPacket p;
   p.opcode = wire::SrdOpcode::acknowledge;
@@ -124,11 +125,11 @@ TEST_CASE("paths of packets acknowledged without a mark are reused") {
   p.path_sequence = first[3].path_sequence;
   p.epoch = first[3].epoch;
   p.incarnation = 4711;
-  p.sequence = 4;
+  p.sequence = first[3].sequence + 1;
   p.dest = QpNum{first[3].source.value & 0xFF0000};
   p.source = QpNum{1 << 16};
   wire::SrdAck ack;
-  ack.echo = 3;
+  ack.echo = static_cast<uint32_t>(first[3].sequence);
   ack.flags = c.echo_marked ? 1 : 0;
   ack.marks = c.marks;
   lone.give(to.path().destination, p, &ack, sizeof ack);

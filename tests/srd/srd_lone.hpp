@@ -22,6 +22,8 @@ struct SrdLone {
   uint64_t word = 0;
   uint32_t key;
   Instant now;
+  static constexpr uint64_t kProcess = 77;  // of each peer
+  uint64_t stamp = engine.incarnations.take_stamp(now);
 
   explicit SrdLone(uint32_t max_send_wr = 16, const srd::Config& config = {})
       : engine(port, config, random) {
@@ -44,10 +46,23 @@ struct SrdLone {
     c.integrity_bits = 0;
     return c;
   }
+  // By what packets of another endpoint name this one. give() introduces their sender.
+  uint64_t secret(const Gid& of, uint32_t prefix) {
+    return engine.incarnations.issue(of, prefix, stamp);
+  }
+  // The endpoint of `to` has answered a hello, with this incarnation.
+  void welcome(const Gid& of, uint32_t prefix, uint64_t incarnation) {
+    REQUIRE(engine.accept(of, prefix, {incarnation, 1, kProcess}, now));
+  }
   // `p` with `size` bytes at `more` behind its headers.
   void give(const Gid& source, const wire::SrdPacket& p, const void* more, size_t size) {
     std::byte bytes[256];
-    std::byte* const end = wire::srd_emit(bytes, p, 0);
+    wire::SrdPacket packet = p;
+    wire::SrdIntroduction introduction;
+    introduction.stamp = stamp;
+    introduction.process = kProcess;
+    if (p.incarnation != 0 && wire::is_sequenced(p.opcode)) packet.introduction = &introduction;
+    std::byte* const end = wire::srd_emit(bytes, packet, 0);
     if (size != 0) std::memcpy(end, more, size);
     weft::transport::Path path;
     path.source = source;

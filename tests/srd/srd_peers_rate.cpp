@@ -77,6 +77,7 @@ class Listener {
       WEFT_CHECK(frame.span_count == 0);
       WEFT_CHECK(wire::srd_parse(frame.head, frame.head_length, 0, 0, packet) ==
                  wire::SrdError::none);
+      if (next_ == 0) next_ = packet.introduction->first;
       WEFT_CHECK(packet.sequence == next_);
       ++next_;
       bytes_ += packet.payload_length;
@@ -86,7 +87,7 @@ class Listener {
     p.path = packet.path;
     p.path_sequence = packet.path_sequence;
     p.epoch = packet.epoch;
-    p.incarnation = 4711;
+    p.incarnation = packet.incarnation;
     p.sequence = next_;
     p.dest = packet.source;
     p.source = QpNum{kBlock << 16};
@@ -115,7 +116,11 @@ class Listener {
 class Bench {
  public:
   explicit Bench(uint32_t peers) : sender_(config()) {
-    for (uint32_t i = 0; i < peers; ++i) peers_.emplace_back(address_of(i));
+    for (uint32_t i = 0; i < peers; ++i) {
+      peers_.emplace_back(address_of(i));
+      WEFT_CHECK(sender_.engine.accept(address_of(i), peers_.back().number().value >> 16,
+                                       {.incarnation = 4711, .stamp = 1, .process = 1}, now_));
+    }
   }
 
   // Messages a second.

@@ -25,12 +25,12 @@ inline SentFrame forged(SentFrame frame, const std::function<void(wire::SrdBase&
 }
 
 struct SrdWiretap : SrdTwo {
-  std::vector<SentFrame> recorded;  // what a sent
+  std::vector<SentFrame> recorded;  // what a sent, but for hellos
 
   explicit SrdWiretap(const SrdOptions& options = {}) : SrdTwo(options) { record(); }
   void record() {
     a.life().tap->filter = [this](const SentFrame& frame) {
-      recorded.push_back(frame);
+      if (frame.opcode() != static_cast<uint8_t>(wire::SrdOpcode::hello)) recorded.push_back(frame);
       return true;
     };
   }

@@ -99,14 +99,9 @@ SrdStation::SrdStation(sim::Network& network, uint32_t index, const SrdOptions& 
   live(0);
 }
 
-void SrdStation::live(uint32_t life, int clock_ms) {
+void SrdStation::live(uint32_t life) {
   srd::Config config = options_.config;
   config.start = network_.now();
-  config.epoch += static_cast<uint32_t>(network_.now().ps / Duration::from_ms(1).ps);
-  // A process does not come back within as many milliseconds as the one before it had streams: its
-  // epochs could be those of the other.
-  config.epoch += life * 1000;
-  config.epoch += static_cast<uint32_t>(clock_ms);
   middleware::FaultOptions faults = options_.faults;
   faults.seed = options_.seed * 1000 + index_;
   const auto used = std::span<sim::Host* const>(hosts_).first(options_.rails);
@@ -170,12 +165,12 @@ uint64_t SrdStation::total(transport::Count c) const {
   return sum;
 }
 
-void SrdStation::restart(bool same_number, int clock_ms) {
+void SrdStation::restart(bool same_number) {
   life_->kill();
   if (!same_number) number_ = QpNum{};
   for (sim::Host* host : hosts_)
     while (!host->received().empty()) network_.pool().give(host->received().pop());
-  live(++lives_, clock_ms);
+  live(++lives_);
 }
 
 PostStatus SrdStation::recv(uint64_t id, const Sge& sge) {

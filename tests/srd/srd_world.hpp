@@ -79,8 +79,8 @@ class SrdStation final : public sim::EventHandler {
   SrdStation(sim::Network& network, uint32_t index, const SrdOptions& options);
 
   // The process dies and another takes its address; with `same_number` also its QPN. Its memory
-  // stays, its keys do not. Its clock may go wrong by so many milliseconds.
-  void restart(bool same_number = true, int clock_ms = 0);
+  // stays, its keys do not.
+  void restart(bool same_number = true);
 
   srd::Engine& engine() { return *life_->engine; }
   srd::QueuePair& qp() { return *qp_; }
@@ -116,7 +116,7 @@ class SrdStation final : public sim::EventHandler {
   std::vector<Completion> received() { return drain(*recv_cq_); }
 
  private:
-  void live(uint32_t life, int clock_ms = 0);
+  void live(uint32_t life);
   static std::vector<Completion> drain(transport::CompletionQueue& queue);
 
   sim::Network& network_;

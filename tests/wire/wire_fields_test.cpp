@@ -209,7 +209,7 @@ TEST_CASE("SRD: digest and operands are read where they are") {
   CHECK(std::memcmp(&q.two_operands(), operands, sizeof(SrdOperands)) == 0);
 }
 
-TEST_CASE("SRD: which opcodes carry payload, and that only a reset has the epoch of its sender") {
+TEST_CASE("SRD: which opcodes carry payload, and that version 1 is refused") {
   for (int opcode = 0; opcode < 256; ++opcode) {
     INFO(opcode);
     const auto code = static_cast<SrdOpcode>(opcode);
@@ -222,20 +222,11 @@ TEST_CASE("SRD: which opcodes carry payload, and that only a reset has the epoch
     p.length = p.message = 0x01020304;
     std::vector<std::byte> bytes(srd_emit_length(p) + operand_bytes(code));
     srd_emit(bytes.data(), p, 0);
-    q.opened = 77;
     const auto length = static_cast<uint32_t>(bytes.size());
     CHECK(srd_parse(bytes.data(), length, 0, 0, q) == SrdError::none);
-    CHECK(q.opened == 77);
-    bytes[1] = std::byte{0x20};
+    bytes[1] = std::byte{0x10};
     CHECK(srd_parse(bytes.data(), length, 0, 0, q) == SrdError::bad_version);
   }
-  SrdPacket reset, q;
-  reset.opcode = SrdOpcode::reset;
-  reset.opened = 0x0A0B0C0D;
-  std::vector<std::byte> bytes(srd_emit_length(reset));
-  srd_emit(bytes.data(), reset, 0);
-  REQUIRE(srd_parse(bytes.data(), static_cast<uint32_t>(bytes.size()), 0, 0, q) == SrdError::none);
-  CHECK(q.opened == 0x0A0B0C0D);
 }
 
 TEST_CASE("a packet begins and ends a message as its name says C-OPS-69") {
@@ -253,7 +244,8 @@ TEST_CASE("a packet begins and ends a message as its name says C-OPS-69") {
   }
 }
 
-// SRD.md: base 28, message 4, fragment 8, remote 12, operands 16, a value 8, opened 4.
+// SRD.md: base 32, introduction 24, message 4, fragment 8, remote 12, Q_Key 4, operands 16, a
+// value 8, hello 32.
 TEST_CASE("SRD: the headers of each opcode are as long as SRD.md says, and no other exists") {
   for (int opcode = 0; opcode < 256; ++opcode) {
     INFO(opcode);
@@ -268,13 +260,13 @@ TEST_CASE("SRD: the headers of each opcode are as long as SRD.md says, and no ot
     bytes[2] = std::byte{srd_flag::kFragment};
     uint32_t length = 0;
     if (opcode >= 1 && opcode <= 11)
-      length = 28 + (opcode == 10 ? 0 : 4) + 8 + (remote ? 12 : 0) + operands;
-    if (opcode == 17) length = 28 + 4;
-    if (opcode == 18) length = 28 + 4 + 4;
-    if (opcode == 19 || opcode == 20) length = 28;
-    if (opcode == 21) length = 28 + 24;
-    if (opcode == 16) length = 28 + sizeof(SrdAck);
-    if (opcode == 21) bytes[28 + 20] = std::byte{1};  // version of the list
+      length =
+          32 + (opcode == 10 ? 0 : 4) + 8 + (remote ? 12 : 0) + (opcode == 1 ? 4 : 0) + operands;
+    if (opcode >= 17 && opcode <= 20) length = 32;
+    if (opcode == 21) length = 32 + 24;
+    if (opcode == 22 || opcode == 23) length = 32 + 32;
+    if (opcode == 16) length = 32 + sizeof(SrdAck);
+    if (opcode == 21) bytes[32 + 20] = std::byte{1};  // version of the list
     SrdPacket q;
     if (length == 0) {
       CHECK(srd_parse(bytes, sizeof bytes, 0, 0, q) == SrdError::bad_opcode);
@@ -283,17 +275,22 @@ TEST_CASE("SRD: the headers of each opcode are as long as SRD.md says, and no ot
     CHECK(srd_parse(bytes, length, 0, 0, q) == SrdError::none);
     CHECK(q.payload == bytes + length);
     CHECK(srd_parse(bytes, length - 1, 0, 0, q) == SrdError::too_short);
+    bytes[1] |= std::byte{1};  // with an introduction
+    const bool introduced = opcode <= 11;
+    if (opcode == 16) continue;
+    CHECK((srd_parse(bytes, length + 24, 0, 0, q) == SrdError::none) == introduced);
+    if (introduced) CHECK(srd_parse(bytes, length + 23, 0, 0, q) == SrdError::too_short);
   }
 }
 
 TEST_CASE("SRD: the words of an acknowledgement are behind its header, and its end behind them") {
-  std::byte bytes[28 + sizeof(SrdAck) + 8 * (kSrdMostWords + 1)] = {};
+  std::byte bytes[32 + sizeof(SrdAck) + 8 * (kSrdMostWords + 1)] = {};
   bytes[0] = std::byte{16};
   bytes[1] = std::byte{kSrdVersion << 4};
-  auto& ack = *reinterpret_cast<SrdAck*>(bytes + 28);
+  auto& ack = *reinterpret_cast<SrdAck*>(bytes + 32);
   for (uint32_t words = 0; words <= kSrdMostWords; ++words) {
     ack.words = static_cast<uint8_t>(words);
-    const uint32_t length = 28 + sizeof(SrdAck) + 8 * words;
+    const uint32_t length = 32 + sizeof(SrdAck) + 8 * words;
     SrdPacket q;
     REQUIRE(srd_parse(bytes, length, 0, 0, q) == SrdError::none);
     CHECK(q.ack == &ack);

@@ -24,7 +24,7 @@ SrdPacket srd_sample(SrdOpcode opcode, uint8_t flags) {
   p.dest = QpNum{0x0A0B0C};
   p.source = QpNum{0x1A1B1C};
   p.epoch = 0x51525354;
-  p.incarnation = 0x61626364;
+  p.incarnation = 0x6162636465666768;
   p.message = 0x71727374;
   p.sequence = 0x818283848586;
   p.length = 0x0000F000;
@@ -34,6 +34,9 @@ SrdPacket srd_sample(SrdOpcode opcode, uint8_t flags) {
   p.immediate = 0xB1B2B3B4B5B6B7B8;
   p.requested_credit = 0xC1C2C3C4;
   p.order = 0xD1D2D3D4;
+  p.queue_key = 0xE1E2E3E4;
+  static const SrdHello hello{0xF1F2, 0xF3F4, 0xF5F6, 0xF7F8};
+  p.hello = &hello;
   return p;
 }
 
@@ -76,7 +79,7 @@ TEST_CASE("switches raise the digest of sequenced packets, and change nothing el
     CHECK(bytes == before);
     if (!sequenced) continue;
     raise_srd_digest(bytes.data(), sizeof(SrdBase) - 1, 50);  // too short to be one
-    bytes[1] = std::byte{2 << 4};                             // of another version
+    bytes[1] = std::byte{1 << 4};                             // of another version
     raise_srd_digest(bytes.data(), length, 50);
     CHECK(bytes[4] == std::byte{0});
   }
@@ -123,17 +126,32 @@ TEST_CASE("an SRD packet is parsed as it was emitted") {
 TEST_CASE("the bytes of an SRD packet are where SRD.md says") {
   SrdPacket p = srd_sample(SrdOpcode::write,
                            srd_flag::kFragment | srd_flag::kImmediate | srd_flag::kCreditRequest);
+  SrdIntroduction introduction;
+  introduction.stamp = 0x0102030405060708;
+  introduction.process = 0x1112131415161718;
+  introduction.first = 0x212223242526;
+  p.introduction = &introduction;
   const std::vector<std::byte> bytes = bytes_of(p, 0);
   const uint8_t wanted[] = {
-      0x02, 0x10, 0x1A, 0x21, 0x00, 0x0A, 0x0B, 0x0C, 0x51, 0x52, 0x53, 0x54,  // base
-      0x61, 0x62, 0x63, 0x64, 0x43, 0x54, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86,
-      0x32, 0x1A, 0x1B, 0x1C, 0x71, 0x72, 0x73, 0x74,                          // message
+      0x02, 0x21, 0x1A, 0x21, 0x00, 0x0A, 0x0B, 0x0C, 0x51, 0x52, 0x53, 0x54,  // base
+      0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67, 0x68, 0x43, 0x54, 0x81, 0x82,
+      0x83, 0x84, 0x85, 0x86, 0x32, 0x1A, 0x1B, 0x1C, 0x01, 0x02, 0x03, 0x04,
+      0x05, 0x06, 0x07, 0x08, 0x11, 0x12, 0x13, 0x14,  // introduction
+      0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x00, 0x00,
+      0x71, 0x72, 0x73, 0x74,                                                  // message
       0x00, 0x00, 0xF0, 0x00, 0x00, 0x00, 0x10, 0x00,                          // fragment
       0x91, 0x92, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0xA1, 0xA2, 0xA3, 0xA4,  // remote
       0xB1, 0xB2, 0xB3, 0xB4, 0xB5, 0xB6, 0xB7, 0xB8,                          // immediate
+      0xE1, 0xE2, 0xE3, 0xE4,                                                  // Q_Key
       0xC1, 0xC2, 0xC3, 0xC4};                                                 // requested credit
   REQUIRE(bytes.size() == sizeof wanted);
   CHECK(std::memcmp(bytes.data(), wanted, sizeof wanted) == 0);
+  SrdPacket q;
+  REQUIRE(srd_parse(bytes.data(), sizeof wanted, 0, 100, q) == SrdError::none);
+  REQUIRE(q.introduction != nullptr);
+  CHECK(q.introduction->first == 0x212223242526);
+  CHECK(q.queue_key == 0xE1E2E3E4);
+  CHECK(q.rkey == 0xA1A2A3A4);
 }
 
 TEST_CASE(

@@ -13,7 +13,7 @@ namespace {
 
 // The acknowledgement carries more information than that a packet arrived.
 bool carries_more(const Receiver& rx, const wire::SrdPacket& p) noexcept {
-  return rx.echo.ecn || p.has(wire::srd_flag::kRetransmission) || p.incarnation == 0 ||
+  return rx.echo.ecn || p.has(wire::srd_flag::kRetransmission) || p.introduction != nullptr ||
          p.opcode == wire::SrdOpcode::fill;
 }
 
@@ -49,7 +49,7 @@ void send_ack(ReceiveContext& ctx, Peer& peer, Instant now) noexcept {
   p.path_sequence = echo.path_sequence;
   p.detail = echo.digest;
   p.epoch = rx.epoch;
-  p.incarnation = peer.incarnation;
+  p.incarnation = peer.introduced.incarnation;
   p.sequence = rx.window.next();
   p.dest = peer.endpoint();
   p.source = ctx.endpoint();

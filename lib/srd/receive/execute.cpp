@@ -154,11 +154,21 @@ Outcome execute(ReceiveContext& ctx, Peer& peer, const Arrival& a, SrdReason& wh
     default:
       break;
   }
+  const bool has_key = wire::has_remote(p.opcode) || wire::takes_receive(p.opcode, p.flags);
+  if (has_key && peer.guesses.too_many(a.now)) {
+    ctx.count(Count::access_errors);
+    return Outcome::dropped;
+  }
   QueuePair* const qp = ctx.find_qp(p.dest);
   if (qp == nullptr || !qp->can_receive()) {
     if (qp == nullptr) ctx.port().forget(p.dest);
     ctx.count(qp == nullptr ? Count::rx_unknown_qp : Count::rx_wrong_state);
     why = SrdReason::no_queue_pair;
+    return Outcome::refused;
+  }
+  if (p.queue_key != qp->queue_key && wire::takes_receive(p.opcode, p.flags)) {
+    ctx.count(Count::rx_bad_qkey);
+    why = SrdReason::queue_key;
     return Outcome::refused;
   }
   switch (p.opcode) {

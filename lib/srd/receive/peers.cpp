@@ -3,11 +3,11 @@
 // there are as many as may be and one has been idle for long.
 //
 // A stream that was forgotten must not be accepted again: its packets may still be in the network.
-// Only the newest epoch of all forgotten ones is kept, and an unknown peer that names an epoch up
-// to that is asked for a new stream. A sender that has been idle for a while begins a new one
-// anyway, so receivers forget later than senders renew (send/stream.cpp). And later than senders
-// give up: one that still waits for the acknowledgement of what was executed must not be told that
-// nothing is known of it, or it would send that again.
+// So peers are remembered longer than the incarnations that they were issued are fresh. A sender
+// that has been idle for a while begins a new stream anyway, so receivers forget later than senders
+// renew (send/stream.cpp). And later than senders give up: one that still waits for the
+// acknowledgement of what was executed must not be told that nothing is known of it, or it would
+// send that again.
 #include <algorithm>
 #include <new>
 
@@ -19,6 +19,7 @@ namespace weft::srd {
 namespace {
 
 constexpr Duration kLeastIdle = Duration::from_s(5);
+static_assert(Incarnations::kFresh < kLeastIdle);
 constexpr uint32_t kMostExamined = 256;  // peers, in one search
 
 // Nothing is in flight, queued or half done in either direction.
@@ -33,8 +34,6 @@ void remove_peer(ReceiveContext& ctx, uint32_t index) noexcept {
   Peer& peer = ctx.peers[index];
   WEFT_DCHECK(is_idle(peer));
   ctx.count(Count::peers_forgotten);
-  if (peer.rx.known) retire_epoch(ctx, peer.rx.epoch);
-  mark_validated(ctx, peer);
   end_credit(ctx, peer.rx);
   end_ordered_receives(ctx, peer.rx);
   erase_aliases(ctx, peer);
@@ -70,29 +69,15 @@ Peer* add_peer(ReceiveContext& ctx, const Gid& address, uint32_t qpn_prefix) noe
   }
   peer->address = address;
   peer->qpn_prefix = qpn_prefix;
-  peer->incarnation = ctx.incarnations.incarnation_for(address, qpn_prefix);
   peer->timer.owner = peer.get();
   peer->used_at = ctx.now;
   return ctx.peers.insert(index, std::move(peer));
 }
 
-void mark_validated(ReceiveContext& ctx, Peer& peer) noexcept {
-  WEFT_DCHECK(!peer.unvalidated || ctx.admission.unvalidated > 0);
-  ctx.admission.unvalidated -= peer.unvalidated;
-  peer.unvalidated = false;
-}
-
-void retire_epoch(ReceiveContext& ctx, uint32_t epoch) noexcept {
-  uint32_t& retired = ctx.admission.retired_epoch;
-  if (retired == 0 || static_cast<int32_t>(epoch - retired) > 0) retired = epoch;
-}
-
 void fail_peer(ReceiveContext& ctx, Peer& peer, Status status) noexcept {
   fail_messages(ctx, peer, status);
-  // Its requests will get no responses either; a new stream makes it learn that.
-  if (!peer.rx.known) return;
-  retire_epoch(ctx, peer.rx.epoch);
-  end_receive_stream(ctx, peer);
+  // Its requests will get no responses either; a reset makes it learn that.
+  if (peer.introduced.incarnation != 0) end_introduction(ctx, peer);
 }
 
 }  // namespace weft::srd

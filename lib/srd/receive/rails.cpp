@@ -5,6 +5,7 @@
 // what identifies a peer's packets from another of its addresses, so claiming an address of another
 // endpoint diverts nothing from it.
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "lib/base/memory_permitting.hpp"
@@ -29,16 +30,17 @@ std::optional<uint8_t> remote_index(const Peer& peer, const Gid& address) noexce
 // `p` names what only the peer and we know. //= threat:A25
 bool names_incarnation(const Peer& peer, const wire::SrdPacket& p) noexcept {
   const bool to_us = wire::is_sequenced(p.opcode);
-  return p.incarnation != 0 && p.incarnation == (to_us ? peer.incarnation : peer.tx.incarnation);
+  return p.incarnation != 0 &&
+         p.incarnation == (to_us ? peer.introduced.incarnation : peer.tx.incarnation());
 }
 
 // Without memory some are missing until the peer announces its addresses again.
 void insert_aliases(ReceiveContext& ctx, const Peer& peer) noexcept {
   Rails& rails = *peer.rails;
-  rails.peer_incarnation = peer.tx.incarnation;
+  rails.alias_incarnations = {peer.introduced.incarnation, peer.tx.incarnation()};
   const bool entered = base::memory_permitting([&] {
     for (const Gid& address : rails.further())
-      for (const uint32_t incarnation : {peer.incarnation, peer.tx.incarnation})
+      for (const uint64_t incarnation : rails.alias_incarnations)
         if (incarnation != 0)
           ctx.aliases.try_emplace({address, peer.qpn_prefix, incarnation}, peer.index);
   });
@@ -54,8 +56,8 @@ bool record_addresses(ReceiveContext& ctx, Peer& peer, std::span<const Gid> list
   if (peer.rails == nullptr && list.empty()) return true;
   if (!ensure_rails(ctx, peer, now)) return false;
   Rails& rails = *peer.rails;
-  if (rails.has_addresses(list) && rails.peer_incarnation == peer.tx.incarnation &&
-      !rails.incomplete)
+  const std::array present = {peer.introduced.incarnation, peer.tx.incarnation()};
+  if (rails.has_addresses(list) && rails.alias_incarnations == present && !rails.incomplete)
     return true;
   erase_aliases(ctx, peer);
   if (!rails.has_addresses(list)) {
@@ -102,7 +104,7 @@ bool find_source_among_rails(ReceiveContext& ctx, Arrival& arrival) noexcept {
 void erase_aliases(ReceiveContext& ctx, const Peer& peer) noexcept {
   if (peer.rails == nullptr) return;
   for (const Gid& address : peer.rails->further()) {
-    for (const uint32_t incarnation : {peer.incarnation, peer.rails->peer_incarnation}) {
+    for (const uint64_t incarnation : peer.rails->alias_incarnations) {
       const auto at = ctx.aliases.find({address, peer.qpn_prefix, incarnation});
       if (at != ctx.aliases.end() && at->second == peer.index) ctx.aliases.erase(at);
     }
@@ -115,12 +117,12 @@ void erase_aliases(ReceiveContext& ctx, const Peer& peer) noexcept {
 void announce_addresses(ReceiveContext& ctx, Peer& peer) noexcept {
   Receiver& rx = peer.rx;
   WEFT_DCHECK(ctx.frame_paths.multi_homed());
-  if (rx.routes_requested || peer.unvalidated || !rx.known || !ctx.has_room()) return;
+  if (rx.routes_requested || !rx.known || !ctx.has_room()) return;
   if (!std::has_single_bit(++rx.announcements)) return;
   wire::SrdPacket p;
   p.path = rx.echo.path;
   p.epoch = rx.epoch;
-  p.incarnation = peer.incarnation;
+  p.incarnation = peer.introduced.incarnation;
   p.dest = peer.endpoint();
   const Route route = rx.echo.route;
   send_rails_packet(ctx, p, {.address = ctx.address_of(peer, route.remote), .local = route.local},
@@ -134,7 +136,7 @@ void on_rails(ReceiveContext& ctx, const Frame& frame, const wire::SrdPacket& p,
   const bool is_response = body.answers != 0;
   Peer* const peer = ctx.peers.find(body.primary, p.source.value >> 16);
   if (peer == nullptr) return ctx.count(Count::rx_unknown_peer);
-  const uint32_t incarnation = is_response ? peer->tx.incarnation : peer->incarnation;
+  const uint64_t incarnation = is_response ? peer->tx.incarnation() : peer->introduced.incarnation;
   if (p.incarnation == 0 || p.incarnation != incarnation)
     return ctx.count(Count::rx_other_incarnation);
   const bool stale =
@@ -153,13 +155,13 @@ void on_rails(ReceiveContext& ctx, const Frame& frame, const wire::SrdPacket& p,
     answer.path = p.path;
     answer.dest = peer->endpoint();
     answer.epoch = p.epoch;
-    answer.incarnation = peer->incarnation;
+    answer.incarnation = p.incarnation;
     return queue_reply(ctx, {{frame.path->source, *local}, answer, body.challenge});
   }
   // Only what received our request on this route knows its challenge, so nothing can direct our
   // packets to a third address.
   if (peer->rails == nullptr) return;  // nothing was requested
-  if (body.challenge != ctx.incarnations.incarnation_for(frame.path->source, peer->qpn_prefix))
+  if (body.challenge != ctx.incarnations.challenge_for(frame.path->source, peer->qpn_prefix))
     return;
   if ((peer->rails->joined() + 1) * ctx.frame_paths.ports_per_address() > kMostPaths) return;
   if (!peer->rails->join({*local, *remote})) return;

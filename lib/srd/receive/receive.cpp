@@ -50,6 +50,8 @@ void on_sequenced(ReceiveContext& ctx, Peer* peer, const Arrival& arrival) noexc
       if (outcome == Outcome::refused) {
         WEFT_DCHECK(why != wire::SrdReason::none);
         rx.window.refuse(p.sequence);
+        if (why == wire::SrdReason::access || why == wire::SrdReason::queue_key)
+          peer->guesses.note(arrival.now);
         return queue_refusal(ctx, arrival, why);
       }
       if (outcome == Outcome::dropped) return;
@@ -59,10 +61,9 @@ void on_sequenced(ReceiveContext& ctx, Peer* peer, const Arrival& arrival) noexc
       break;
     }
   }
-  // Only of a peer whose address is validated: a forged request would have us grant to its victim.
+  // Of a peer whose address is validated: a forged request would have us grant to its victim.
   //= threat:A16
-  if (p.has(wire::srd_flag::kCreditRequest) && p.incarnation == peer->incarnation)
-    on_credit_request(ctx, *peer, p, arrival.now);
+  if (p.has(wire::srd_flag::kCreditRequest)) on_credit_request(ctx, *peer, p, arrival.now);
   acknowledge_packet(ctx, *peer, arrival, duplicate);
 }
 
@@ -96,6 +97,7 @@ void receive_frame(ReceiveContext& ctx, const Frame& frame, Instant now) noexcep
   if (!find_source(ctx, arrival)) return ctx.count(Count::rx_unknown_peer);
   Peer* const peer = arrival.peer;
   if (wire::is_sequenced(packet.opcode)) return on_sequenced(ctx, peer, arrival);
+  if (packet.opcode == wire::SrdOpcode::hello) return on_hello(ctx, arrival);
   if (peer == nullptr) return ctx.count(Count::rx_unknown_peer);
   if (packet.opcode == wire::SrdOpcode::acknowledge) {
     on_acknowledge(ctx, *peer, arrival);
@@ -105,6 +107,8 @@ void receive_frame(ReceiveContext& ctx, const Frame& frame, Instant now) noexcep
     on_ready(ctx, *peer, arrival);
   } else if (packet.opcode == wire::SrdOpcode::trimmed) {
     on_trimmed(ctx, *peer, arrival);
+  } else if (packet.opcode == wire::SrdOpcode::welcome) {
+    on_welcome(ctx, *peer, arrival);
   } else {
     WEFT_DCHECK(packet.opcode == wire::SrdOpcode::reset);
     on_reset(ctx, *peer, arrival);

@@ -15,18 +15,13 @@
 
 namespace weft::srd {
 
-// An unsequenced packet that waits for transmit(): a refusal, a reset, a response about rails.
+// An unsequenced packet that waits for transmit(): a refusal, a reset, a welcome, a response about
+// rails.
 struct Reply {
   Destination to;
   wire::SrdPacket packet;
   uint32_t challenge = 0;
-};
-
-// What decides about the first packet of a stream (admit.cpp).
-struct Admission {
-  uint32_t unvalidated = 0;       // peers whose address is not validated
-  uint32_t challenged_epoch = 0;  // newest epoch of a stream that was challenged; 0: none
-  uint32_t retired_epoch = 0;     // newest epoch among streams that were forgotten; 0: none
+  wire::SrdHello hello = {};
 };
 
 // Peers whose acknowledgement is queued.
@@ -60,7 +55,6 @@ struct ReceiveContext : SendContext {
 
   PeerTable peers;
   std::unordered_map<Alias, uint32_t, AliasHash> aliases;  // of peers: index in the table
-  Admission admission;
   AssemblyTable assemblies;
   uint32_t ordered_streams = 0;  // received streams with ordered SENDs
   CreditGrants credit;
@@ -80,10 +74,20 @@ void receive_frame(ReceiveContext& ctx, const Frame& frame, Instant now) noexcep
 Peer* admit_stream(ReceiveContext& ctx, Peer* peer, const Arrival& arrival) noexcept;
 // Drops what was received in part, and responses that wait.
 void end_receive_stream(ReceiveContext& ctx, Peer& peer) noexcept;
+// And accepts no stream of that process any more.
+void end_introduction(ReceiveContext& ctx, Peer& peer) noexcept;
+
+// introduce.cpp: hello and welcome
+// Answers without state.
+void on_hello(ReceiveContext& ctx, const Arrival& arrival) noexcept;
+void on_welcome(ReceiveContext& ctx, Peer& peer, const Arrival& arrival) noexcept;
+// A packet that does not name our incarnation for its sender. The peer, if it is known now.
+Peer* introduce(ReceiveContext& ctx, Peer* peer, const Arrival& arrival) noexcept;
 
 // replies.cpp
 void queue_refusal(ReceiveContext& ctx, const Arrival& arrival, wire::SrdReason reason) noexcept;
-void queue_reset(ReceiveContext& ctx, const Arrival& arrival, uint32_t least_epoch) noexcept;
+// `perhaps_executed`: the incarnation that it names was ours, and was ended.
+void queue_reset(ReceiveContext& ctx, const Arrival& arrival, bool perhaps_executed) noexcept;
 // `answer` is about the packet that arrived.
 void queue_reply(ReceiveContext& ctx, const Arrival& arrival, wire::SrdPacket answer) noexcept;
 void queue_reply(ReceiveContext& ctx, const Reply& reply) noexcept;
@@ -92,8 +96,6 @@ void send_replies(ReceiveContext& ctx) noexcept;
 // peers.cpp
 // Null: as many as may be, and all in use; or there is no memory.
 Peer* add_peer(ReceiveContext& ctx, const Gid& address, uint32_t qpn_prefix) noexcept;
-void mark_validated(ReceiveContext& ctx, Peer& peer) noexcept;
-void retire_epoch(ReceiveContext& ctx, uint32_t epoch) noexcept;
 // The peer is dead: messages fail, its stream is dropped.
 void fail_peer(ReceiveContext& ctx, Peer& peer, Status status) noexcept;
 

@@ -17,9 +17,7 @@ void queue_reply(ReceiveContext& ctx, const Arrival& arrival, wire::SrdPacket an
   answer.dest = QpNum{p.source.value & 0xFF0000};
   answer.source = ctx.endpoint();
   answer.epoch = p.epoch;
-  answer.incarnation = arrival.peer != nullptr
-                           ? arrival.peer->incarnation
-                           : ctx.incarnations.incarnation_for(to, p.source.value >> 16);
+  answer.incarnation = p.incarnation;
   answer.sequence = p.sequence;
   queue_reply(ctx, {{to, arrival.route.local}, answer});
 }
@@ -34,20 +32,20 @@ void queue_refusal(ReceiveContext& ctx, const Arrival& arrival, wire::SrdReason 
   queue_reply(ctx, arrival, p);
 }
 
-void queue_reset(ReceiveContext& ctx, const Arrival& arrival, uint32_t least_epoch) noexcept {
+void queue_reset(ReceiveContext& ctx, const Arrival& arrival, bool perhaps_executed) noexcept {
   WEFT_DCHECK(wire::is_sequenced(arrival.packet.opcode));
   ctx.count(Count::tx_resets);
   wire::SrdPacket p;
   p.opcode = wire::SrdOpcode::reset;
-  p.message = least_epoch;
-  p.opened = ctx.opened_epoch;
+  p.detail = perhaps_executed ? 1 : 0;
   queue_reply(ctx, arrival, p);
 }
 
 void send_replies(ReceiveContext& ctx) noexcept {
   size_t sent = 0;
   for (; sent < ctx.replies.size() && ctx.has_room(); ++sent) {
-    const auto& [to, packet, challenge] = ctx.replies[sent];
+    auto& [to, packet, challenge, hello] = ctx.replies[sent];
+    if (packet.opcode == wire::SrdOpcode::welcome) packet.hello = &hello;
     if (packet.opcode == wire::SrdOpcode::rails) {
       send_rails_packet(ctx, packet, to, challenge, true);
       continue;

@@ -56,7 +56,7 @@ void send_ready_packets(ReceiveContext& ctx, Instant now) noexcept {
     p.dest = peer.endpoint();
     p.source = qp.number;
     p.epoch = peer.rx.epoch;
-    p.incarnation = peer.incarnation;
+    p.incarnation = peer.introduced.incarnation;
     // On the route of the newest packet from it.
     const Route route = peer.rx.echo.route;
     const uint16_t source_port = ctx.frame_paths.source_port(

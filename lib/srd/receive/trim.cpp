@@ -19,15 +19,14 @@ void receive_trimmed(ReceiveContext& ctx, const Frame& frame, Instant now) noexc
   wire::SrdPacket p;
   wire::srd_take_base(base, p);
   if (!wire::is_sequenced(p.opcode)) return ctx.count(Count::rx_bad_opcode);
-  const Gid& source = frame.path->source;
-  const uint32_t qpn_prefix = p.source.value >> 16;
   if (p.dest.value >> 16 != ctx.qpn_prefix) return ctx.count(Count::rx_bad_dest_qpn);
   Arrival arrival{p, frame, now};
   if (!find_source(ctx, arrival)) return ctx.count(Count::rx_unknown_peer);
   const Peer* const peer = arrival.peer;
-  const uint32_t ours =
-      peer != nullptr ? peer->incarnation : ctx.incarnations.incarnation_for(source, qpn_prefix);
-  if (p.incarnation != 0 && p.incarnation != ours) return ctx.count(Count::rx_other_incarnation);
+  if (p.incarnation == 0) return ctx.count(Count::rx_other_incarnation);
+  if (peer != nullptr && peer->introduced.incarnation != 0 &&
+      p.incarnation != peer->introduced.incarnation)
+    return ctx.count(Count::rx_other_incarnation);
   if (peer != nullptr && peer->rx.known && peer->rx.epoch == p.epoch &&
       peer->rx.window.place_of(p.sequence) == ReceiveWindow::Place::duplicate)
     return ctx.count(Count::rx_duplicates);

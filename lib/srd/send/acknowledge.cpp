@@ -139,17 +139,11 @@ void on_acknowledge(SendContext& ctx, Peer& peer, const Arrival& arrival) noexce
   const wire::SrdPacket& p = arrival.packet;
   Sender& tx = peer.tx;
   ctx.count(Count::rx_acks);
+  if (!names_incarnation(tx, p)) return ctx.count(Count::rx_other_incarnation);
   if (p.epoch != tx.epoch || tx.flight == nullptr || p.sequence < tx.una)
     return ctx.count(Count::rx_duplicate_acks);
-  if (p.sequence > tx.next || p.incarnation == 0) return ctx.count(Count::rx_ghost_ack);
-  if (tx.incarnation == 0) {
-    tx.incarnation = p.incarnation;
-    // Its credit requests are accepted only from now on: one more packet, to carry one.
-    tx.flight->flow.allow_one();
-  }
-  if (tx.incarnation != p.incarnation) return ctx.count(Count::rx_other_incarnation);
+  if (p.sequence > tx.next) return ctx.count(Count::rx_ghost_ack);
   tx.confirmed = true;
-  tx.idle_since_peer_stream = false;
   Flow::Echo echo{.now = arrival.now,
                   .rtt = measure_rtt(ctx, peer, arrival),
                   .path = p.path,

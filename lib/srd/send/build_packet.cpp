@@ -36,6 +36,7 @@ void fill_header(SendContext& ctx, const Message& m, const Record& r, wire::SrdP
   p.offset = r.offset;
   p.address = m.target.address + r.offset;
   p.rkey = m.target.rkey;
+  p.queue_key = m.target.queue_key;
   p.immediate = m.target.immediate;
   if (m.solicited) p.flags |= wire::srd_flag::kSolicited;
   if (m.has_immediate) p.flags |= wire::srd_flag::kImmediate;
@@ -83,12 +84,20 @@ bool add_payload(SendContext& ctx, const Message& m, uint32_t offset, uint32_t l
 bool build_packet(SendContext& ctx, Peer& peer, Record& r, uint64_t sequence) noexcept {
   const Message* const m = r.message;
   WEFT_DCHECK(r.kind == Record::Kind::fill ? r.length == 0 : m != nullptr && m->peer == &peer);
-  WEFT_DCHECK(peer.tx.epoch != 0 && r.state == Record::State::in_flight);
+  WEFT_DCHECK(peer.tx.epoch != 0 && peer.tx.incarnation() != 0);
+  WEFT_DCHECK(r.state == Record::State::in_flight);
   wire::SrdPacket p;
   p.path = r.path;
   p.path_sequence = r.path_sequence;
   p.epoch = peer.tx.epoch;
-  p.incarnation = peer.tx.incarnation;
+  p.incarnation = peer.tx.incarnation();
+  wire::SrdIntroduction introduction;
+  if (!peer.tx.confirmed) {
+    introduction.stamp = peer.tx.welcome.stamp;
+    introduction.process = ctx.incarnations.process_for(peer.address, peer.qpn_prefix);
+    introduction.first = peer.tx.first;
+    p.introduction = &introduction;
+  }
   p.sequence = sequence;
   p.dest = peer.endpoint();
   p.source = ctx.endpoint();

@@ -72,10 +72,9 @@ void mark_lost(SendContext& ctx, Peer& peer, uint64_t sequence) noexcept {
 void on_trimmed(SendContext& ctx, Peer& peer, const Arrival& arrival) noexcept {
   const wire::SrdPacket& p = arrival.packet;
   Sender& tx = peer.tx;
+  if (!names_incarnation(tx, p)) return ctx.count(Count::rx_other_incarnation);
   if (p.epoch != tx.epoch || tx.flight == nullptr) return ctx.count(Count::rx_stale_response);
   if (p.sequence < tx.una || p.sequence >= tx.next) return ctx.count(Count::rx_stale_response);
-  if (tx.incarnation != 0 && tx.incarnation != p.incarnation)
-    return ctx.count(Count::rx_other_incarnation);
   const Record& r = (*tx.flight)[p.sequence];
   if (r.state != Record::State::in_flight || r.path != p.path || r.path_sequence != p.path_sequence)
     return ctx.count(Count::rx_stale_response);

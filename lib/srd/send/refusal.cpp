@@ -52,6 +52,7 @@ void resume_message(SendContext& ctx, Message& m) noexcept {
 void on_refusal(SendContext& ctx, Peer& peer, const Arrival& arrival) noexcept {
   const wire::SrdPacket& p = arrival.packet;
   Sender& tx = peer.tx;
+  if (!names_incarnation(tx, p)) return ctx.count(Count::rx_other_incarnation);
   if (p.epoch != tx.epoch || tx.flight == nullptr) return ctx.count(Count::rx_stale_response);
   if (p.sequence < tx.una || p.sequence >= tx.next) return ctx.count(Count::rx_stale_response);
   Record& r = (*tx.flight)[p.sequence];
@@ -82,8 +83,8 @@ void on_refusal(SendContext& ctx, Peer& peer, const Arrival& arrival) noexcept {
 // are still being filled (message_end.cpp) resumes when they are.
 void on_ready(SendContext& ctx, Peer& peer, const Arrival& arrival) noexcept {
   const wire::SrdPacket& p = arrival.packet;
-  if (p.epoch != peer.tx.epoch || p.incarnation != peer.tx.incarnation)
-    return ctx.count(Count::rx_stale_response);
+  if (!names_incarnation(peer.tx, p)) return ctx.count(Count::rx_other_incarnation);
+  if (p.epoch != peer.tx.epoch) return ctx.count(Count::rx_stale_response);
   ctx.count(Count::rx_calls);
   Message* oldest = nullptr;
   for (Message* m = peer.tx.messages; m != nullptr; m = m->older)

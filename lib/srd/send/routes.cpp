@@ -54,7 +54,7 @@ void restart_routes(Context& ctx, Peer& peer) noexcept {
 
 void request_routes(SendContext& ctx, Peer& peer, Instant now) noexcept {
   const Sender& tx = peer.tx;
-  if (tx.incarnation == 0 || tx.epoch == 0) return;
+  if (tx.incarnation() == 0 || tx.epoch == 0) return;
   if (!ensure_rails(ctx, peer, now)) return;
   if ((peer.rails->joined() + 1) * ctx.frame_paths.ports_per_address() > kMostPaths) return;
   for (Rails::Candidate& c : peer.rails->candidates()) {
@@ -63,10 +63,10 @@ void request_routes(SendContext& ctx, Peer& peer, Instant now) noexcept {
     c.requests = static_cast<uint8_t>(std::min(c.requests + 1, kMostDoublings));
     wire::SrdPacket p;
     p.epoch = tx.epoch;
-    p.incarnation = tx.incarnation;
+    p.incarnation = tx.incarnation();
     p.dest = peer.endpoint();
     const Gid& to = ctx.address_of(peer, c.route.remote);
-    const uint32_t challenge = ctx.incarnations.incarnation_for(to, peer.qpn_prefix);
+    const uint32_t challenge = ctx.incarnations.challenge_for(to, peer.qpn_prefix);
     send_rails_packet(ctx, p, {.address = to, .local = c.route.local}, challenge, false);
     ctx.count(Count::tx_rail_requests);
   }

@@ -15,6 +15,7 @@ constexpr uint32_t kQuantum = 32;        // packets of one peer before the next 
 constexpr uint32_t kTrain = 16;          // packets in a row on one path where the port forms trains
 constexpr uint32_t kMostFlights = 1024;  // kept by peers that have nothing in flight
 constexpr uint32_t kMostLarge = 64;      // of those with room for more than a few packets
+constexpr int kFirstBits = 47;           // of a stream's first number: half of them are left
 constexpr Duration kMemoryRetry = Duration::from_ms(1);
 
 std::optional<HostQueue> own_queue_of(const Config& config) {
@@ -131,10 +132,10 @@ bool begin_flight(SendContext& ctx, Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
   if (tx.epoch == 0) {
     WEFT_DCHECK(tx.una == 0 && tx.next == 0 && tx.flight == nullptr);
-    tx.epoch = ctx.epoch_at(now);
-    if (peer.least_epoch != 0 && static_cast<int32_t>(tx.epoch - peer.least_epoch) < 0)
-      tx.epoch = peer.least_epoch;
-    if (tx.oldest_epoch == 0) tx.oldest_epoch = tx.epoch;
+    if (peer.last_epoch == 0) peer.last_epoch = ctx.random().next32();
+    peer.last_epoch += peer.last_epoch != UINT32_MAX ? 1 : 2;
+    tx.epoch = peer.last_epoch;
+    tx.first = tx.una = tx.next = ctx.random().next64() >> (64 - kFirstBits);
   }
   if (tx.una == tx.next) {
     if (tx.flight != nullptr) tx.flight->flow.on_deadline(now);
@@ -188,6 +189,7 @@ void add_message(SendContext& ctx, Message& m) noexcept {
 void send_to_peer(SendContext& ctx, Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
   renew_stream(ctx, peer, now);
+  if (tx.incarnation() == 0) return send_hello(ctx, peer, now);
   if (tx.flight != nullptr && tx.una != tx.next) probe_paths(ctx, peer, now);
   if (ctx.uses_rails) request_routes(ctx, peer, now);
   for (uint32_t sent = 0;; ++sent) {

@@ -85,7 +85,17 @@ void complete_request(SendContext& ctx, Message& m, Status status) noexcept;
 void detach_message(SendContext& ctx, Message& m) noexcept;
 void release_message(SendContext& ctx, Message& m) noexcept;
 
+// hello.cpp
+// The peer's incarnation for us is not known: asks for it, if it is time.
+void send_hello(SendContext& ctx, Peer& peer, Instant now) noexcept;
+// An answer to our stream names what only its receiver and we know. //= threat:A08
+inline bool names_incarnation(const Sender& tx, const wire::SrdPacket& p) noexcept {
+  return p.incarnation == tx.incarnation() && p.incarnation != 0;
+}
+
 // stream.cpp
+// The peer's process is dead: what was sent in part goes again, or fails.
+void lose_process(SendContext& ctx, Peer& peer) noexcept;
 void on_reset(SendContext& ctx, Peer& peer, const Arrival& arrival) noexcept;
 // Replaces a stream that was idle for so long that the peer may soon forget it.
 void renew_stream(SendContext& ctx, Peer& peer, Instant now) noexcept;

@@ -107,6 +107,11 @@ TimerVerdict on_send_timer(SendContext& ctx, Peer& peer, Instant now) noexcept {
     if (tx.flight->in_flight.empty()) tx.flight->flow.allow_one();
   }
   if (tx.has_work()) ctx.activate(peer);
+  if (tx.welcome.hellos != 0 && tx.incarnation() == 0 && !tx.queues.empty() &&
+      now - tx.recovery.progress_at > ctx.config.dead_peer_timeout) {
+    ctx.count(Count::peers_lost);
+    return TimerVerdict::peer_dead;
+  }
   if (tx.flight != nullptr && tx.una != tx.next) {
     if (now - tx.recovery.progress_at > ctx.config.dead_peer_timeout) {
       ctx.count(Count::peers_lost);
@@ -134,6 +139,7 @@ void rearm_timer(SendContext& ctx, Peer& peer, Instant now) noexcept {
     next = std::min(next, tx.liveness_probe_at);
   }
   if (tx.flight != nullptr && tx.una != tx.next) next = std::min(next, tx.flight->flow.deadline());
+  if (tx.incarnation() == 0) next = std::min(next, tx.welcome.hello_at);
   if (tx.rnr_waiting != 0) {
     for (const Message* m = tx.messages; m != nullptr; m = m->older)
       if (m->state == Message::State::rnr_wait) next = std::min(next, m->rnr.resume_at);

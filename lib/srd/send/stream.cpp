@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Streams that are replaced by new ones: after a reset by the peer, after a time without packets,
-// when the peer is dead.
+// Streams that are replaced by new ones: after a reset by the peer, when another process takes its
+// place, after a time without packets, when the peer is dead.
 #include "lib/srd/send/send.hpp"
 
 namespace weft::srd {
@@ -9,14 +9,14 @@ namespace {
 
 constexpr Duration kRenewAfter = Duration::from_s(1);
 
-// Drops what is in flight; the next packet begins a new stream, with at least this epoch.
-void end_stream(SendContext& ctx, Peer& peer, uint32_t least_epoch) noexcept {
+// Drops what is in flight; the next packet begins a new stream.
+void end_stream(SendContext& ctx, Peer& peer) noexcept {
   Sender& tx = peer.tx;
   drop_flight(ctx, peer);
   restart_routes(ctx, peer);
-  tx.una = tx.next = 0;
-  tx.epoch = tx.incarnation = tx.oldest_epoch = 0;
-  tx.confirmed = tx.idle_since_peer_stream = false;
+  tx.una = tx.next = tx.first = 0;
+  tx.epoch = 0;
+  tx.confirmed = false;
   tx.recovery.tail_probes = 0;
   tx.recovery.backoff = 0;
   tx.recovery.duplicates = 0;
@@ -24,26 +24,17 @@ void end_stream(SendContext& ctx, Peer& peer, uint32_t least_epoch) noexcept {
   tx.credit_granted = 0;
   tx.ecn_marks = 0;
   tx.liveness_probe_at = Instant::never();
-  peer.least_epoch = least_epoch != 0 ? least_epoch : 1;
 }
 
-// Outstanding messages go again in a new stream if no packet of the old one was ever executed;
-// otherwise what was sent may or may not have been executed, and fails. If the process that
-// requests the new stream is the one that sends to us (it was opened before its stream of requests
-// began), what was sent since then reached no other process, so that goes again too; and responses
-// do.
-void restart_stream(SendContext& ctx, Peer& peer, uint32_t least_epoch, uint32_t incarnation,
-                    uint32_t opened) noexcept {
+// Outstanding messages go again in a new stream if no packet of the old one was executed, as far as
+// is known; otherwise what was sent may or may not have been executed, and fails. Responses always
+// go again: they are for the process whose requests are accepted, whichever that is.
+void restart_stream(SendContext& ctx, Peer& peer, bool perhaps_executed) noexcept {
   using State = Message::State;
   Sender& tx = peer.tx;
-  const bool same_process = peer.rx.known && static_cast<int32_t>(opened - peer.rx.epoch) <= 0;
-  const bool again = !tx.confirmed || (same_process && tx.idle_since_peer_stream);
-  const uint32_t oldest_epoch = again ? tx.oldest_epoch : 0;
   Message* oldest = tx.messages;
   while (oldest != nullptr && oldest->older != nullptr) oldest = oldest->older;
-  end_stream(ctx, peer, least_epoch);
-  tx.incarnation = incarnation;
-  tx.oldest_epoch = oldest_epoch;
+  end_stream(ctx, peer);
   for (Message* m = oldest; m != nullptr;) {
     Message* const newer = m->newer;
     const bool untouched = m->state == State::queued && m->cursor == 0 && m->unacked == 0;
@@ -54,7 +45,7 @@ void restart_stream(SendContext& ctx, Peer& peer, uint32_t least_epoch, uint32_t
       finish_message(ctx, *m);
     } else if (m->state == State::rnr_wait) {
       tx.queues.assign_order(*m);
-    } else if (m->is_response() ? same_process : untouched || again) {
+    } else if (m->is_response() || untouched || !perhaps_executed) {
       m->state = State::queued;
       m->cursor = m->received = 0;
       tx.queues.assign_order(*m);
@@ -71,22 +62,21 @@ void restart_stream(SendContext& ctx, Peer& peer, uint32_t least_epoch, uint32_t
 
 }  // namespace
 
-// The peer does not know our stream: it was restarted, never received a packet of it, or requires
-// address validation.
+void lose_process(SendContext& ctx, Peer& peer) noexcept {
+  peer.tx.welcome = {};
+  restart_stream(ctx, peer, peer.tx.confirmed);
+}
+
+// The peer is another process, has forgotten us, or has given us up.
 void on_reset(SendContext& ctx, Peer& peer, const Arrival& arrival) noexcept {
   const wire::SrdPacket& p = arrival.packet;
   Sender& tx = peer.tx;
-  if (p.epoch != tx.epoch || p.sequence < tx.una || p.sequence >= tx.next || p.incarnation == 0)
+  if (!names_incarnation(tx, p)) return ctx.count(Count::rx_other_incarnation);
+  if (p.epoch != tx.epoch || p.sequence < tx.una || p.sequence >= tx.next)
     return ctx.count(Count::rx_stale_response);
   ctx.count(Count::rx_resets);
-  const uint32_t next_epoch = tx.epoch + 1;
-  const bool later = p.message != 0 && static_cast<int32_t>(p.message - next_epoch) > 0;
-  // Another process that knows a stream of ours: perhaps one that this one follows, of which a copy
-  // of a packet was executed there.
-  const bool other = tx.incarnation != 0 && tx.incarnation != p.incarnation;
-  if (other && p.message != 0 && static_cast<int32_t>(p.message - tx.oldest_epoch) > 0)
-    tx.confirmed = true;
-  restart_stream(ctx, peer, later ? p.message : next_epoch, p.incarnation, p.opened);
+  tx.welcome = {};
+  restart_stream(ctx, peer, tx.confirmed || p.detail != 0);
 }
 
 void renew_stream(SendContext& ctx, Peer& peer, Instant now) noexcept {
@@ -96,15 +86,15 @@ void renew_stream(SendContext& ctx, Peer& peer, Instant now) noexcept {
   if (!idle) return;
   for (const Message* m = tx.messages; m != nullptr; m = m->older)
     if (m->cursor != 0 || m->state == Message::State::sent) return;
-  tx.confirmed = false;  // no packet of the outstanding messages was sent yet
-  tx.oldest_epoch = 0;
-  restart_stream(ctx, peer, tx.epoch + 1, tx.incarnation, peer.rx.epoch);  // the same process
+  restart_stream(ctx, peer, false);  // no packet of the outstanding messages was sent yet
 }
 
 void fail_messages(SendContext& ctx, Peer& peer, Status status) noexcept {
   Sender& tx = peer.tx;
-  const bool reachable = tx.incarnation != 0;
-  end_stream(ctx, peer, tx.epoch + 1);
+  const bool reachable = tx.incarnation() != 0;
+  end_stream(ctx, peer);
+  tx.welcome.hello_at = Instant::never();
+  tx.welcome.hellos = 0;
   tx.rnr_waiting = 0;
   while (Message* m = tx.messages) {
     m->unacked = 0;

@@ -14,9 +14,6 @@ namespace weft::srd {
 struct Config {
   Limits limits;
   Instant start;
-  // Epoch of streams that begin at `start`; grows by one each millisecond, also from one process to
-  // the next: wall-clock time.
-  uint32_t epoch = 1;
   uint32_t paths = 64;
   PathChoice policy = PathChoice::reps;
   bool path_counters = false;                    // Engine::paths() reports packets per path

@@ -15,7 +15,6 @@ Context::Context(Port& port, const Config& given, base::SecureRandom& random)
       config(given),
       // All our QPNs have the same top 8 bits: with the address they identify this device.
       qpn_prefix((port.qpn_range().first + (1u << kQpnPrefixShift) - 1) >> kQpnPrefixShift),
-      opened_epoch(given.epoch != 0 ? given.epoch : 1),
       mtu(capabilities_.active_mtu),
       wheel(given.start),
       qp_numbers(0xFFFF, random) {}
@@ -29,11 +28,6 @@ void Context::arm(Peer& peer, Instant deadline) noexcept {
   }
   wheel.insert(peer.timer, deadline);
   schedule(deadline);
-}
-
-uint32_t Context::epoch_at(Instant at) const noexcept {
-  const uint32_t epoch = opened_epoch + static_cast<uint32_t>((at - config.start).ms());
-  return epoch != 0 ? epoch : 1;
 }
 
 void Context::complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,

@@ -60,7 +60,6 @@ struct Context : Machine {
                 bool solicited) noexcept;
   void complete_flushed(QueuePair& qp, CompletionQueue& cq, uint64_t id, WorkType type) noexcept;
 
-  uint32_t epoch_at(Instant now) const noexcept;
   // Completions name peers by numbers from here on; each engine of a device has its own range.
   uint32_t first_peer() const noexcept { return port_.qpn_range().first & ~0xFFFFu; }
   QpNum endpoint() const noexcept { return QpNum{qpn_prefix << 16}; }
@@ -75,13 +74,12 @@ struct Context : Machine {
   }
 
   const Config config;
-  uint32_t qpn_prefix = 0;    // top 8 bits of our QPNs
-  uint32_t opened_epoch = 0;  // in which this engine was opened
+  uint32_t qpn_prefix = 0;  // top 8 bits of our QPNs
   uint32_t mtu = 0;
   bool uses_rails = false;  // this endpoint or a peer has several addresses
   Instant now;              // of the current call
   FramePaths frame_paths;
-  IncarnationKey incarnations;
+  Incarnations incarnations;
   base::TimerWheel wheel;
   QpTable<QueuePair> queue_pairs;
   base::Permutation qp_numbers;  // low 16 bits of new QPNs

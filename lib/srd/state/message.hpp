@@ -44,6 +44,7 @@ struct Message {
     uint64_t swap = 0;
     uint64_t immediate = 0;
     uint32_t rkey = 0;
+    uint32_t queue_key = 0;  // of the queue pair whose receive it takes
   };
   struct Local {  // the request's local memory
     const Sge* sges = nullptr;

@@ -113,6 +113,7 @@ struct QueuePair {
   bool signal_all = false;
   Access access = Access::none;
   uint32_t domain = 0;
+  uint32_t queue_key = 0;  // Q_Key that SENDs, and WRITEs with immediate data, must name
   uint32_t max_inline = 0;
   uint8_t rnr_retry = 7;  // 7 = no limit
   CompletionQueue* send_cq = nullptr;

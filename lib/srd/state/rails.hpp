@@ -63,8 +63,9 @@ class Rails {
   // that share no address.
   void plan(uint32_t locals, Instant now);
 
-  uint32_t peer_incarnation = 0;  // with which its aliases were entered
-  bool incomplete = false;        // some addresses are missing there, for want of memory
+  // With which its aliases were entered: ours and the peer's.
+  std::array<uint64_t, 2> alias_incarnations{};
+  bool incomplete = false;  // some addresses are missing there, for want of memory
 
  private:
   std::array<Gid, wire::kSrdMostRails> further_;
@@ -81,7 +82,7 @@ class Rails {
 struct Alias {
   Gid address;
   uint32_t qpn_prefix = 0;
-  uint32_t incarnation = 0;
+  uint64_t incarnation = 0;
   bool operator==(const Alias&) const = default;
 };
 
@@ -92,8 +93,7 @@ struct AliasHash {
     std::memcpy(words, a.address.bytes.data(), sizeof words);
     uint64_t mixed = (words[0] ^ seed) * 0x9E3779B97F4A7C15u;
     mixed = (mixed ^ mixed >> 29 ^ words[1]) * 0xBF58476D1CE4E5B9u;
-    mixed =
-        (mixed ^ mixed >> 32 ^ (uint64_t{a.incarnation} << 8 | a.qpn_prefix)) * 0x94D049BB133111EBu;
+    mixed = (mixed ^ mixed >> 32 ^ (a.incarnation << 8 ^ a.qpn_prefix)) * 0x94D049BB133111EBu;
     return static_cast<size_t>(mixed ^ mixed >> 31);
   }
 };

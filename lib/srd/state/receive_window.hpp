@@ -15,6 +15,8 @@ namespace weft::srd {
 class ReceiveWindow {
  public:
   static constexpr uint32_t kWords = kWindow / 64;
+  ReceiveWindow() = default;
+  explicit ReceiveWindow(uint64_t first) : next_(first), end_(first) {}
   enum class Place : uint8_t { fresh, duplicate, beyond };
 
   uint64_t next() const { return next_; }

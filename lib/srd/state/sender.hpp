@@ -29,14 +29,22 @@ struct LossRecovery {
   Instant progress_at;            // last acknowledgement of something new, or begin of a flight
 };
 
+// What the peer's welcome said (stream.cpp), or that we wait for it.
+struct Welcome {
+  uint64_t incarnation = 0;             // that our packets name; 0: not known yet
+  uint64_t stamp = 0;                   // when the peer issued it
+  uint64_t process = 0;                 // the peer's
+  uint64_t learned = 0;                 // when we learned it: a stamp of ours
+  Instant hello_at = Instant::never();  // the next hello, while one is outstanding
+  uint8_t hellos = 0;                   // sent since the last welcome
+};
+
 struct Sender {
-  uint32_t epoch = 0;         // of our stream, 0: none; grows with time
-  uint32_t oldest_epoch = 0;  // of the first stream in which the outstanding messages were sent
-  uint32_t incarnation = 0;   // of the peer, 0: not known yet
-  bool confirmed = false;     // a packet of this stream was acknowledged
-  // No packet was in flight when the peer's present stream to us began, and none was acknowledged
-  // since then.
-  bool idle_since_peer_stream = false;
+  uint32_t epoch = 0;      // of our stream, 0: none; grows by one
+  bool confirmed = false;  // a packet of this stream was acknowledged
+  uint64_t incarnation() const { return welcome.incarnation; }
+  Welcome welcome;
+  uint64_t first = 0;              // sequence number of the stream
   uint64_t next = 0;               // sequence number of the next new packet
   uint64_t una = 0;                // oldest unacknowledged one
   std::unique_ptr<Flight> flight;  // null: una == next, and path state was given back

@@ -75,11 +75,17 @@ void KeyMask::mask_roce(std::byte* bytes, uint32_t length, uint32_t icrc_length)
 
 void KeyMask::mask_srd(std::byte* bytes, uint32_t length, uint32_t icrc_length) const noexcept {
   SrdPacket packet;
-  if (!is_srd(bytes, length, icrc_length, packet) || !wire::has_remote(packet.opcode)) return;
+  if (!is_srd(bytes, length, icrc_length, packet) || !wire::is_sequenced(packet.opcode)) return;
   size_t at = sizeof(wire::SrdBase);
+  if (packet.introduction != nullptr) at += sizeof(wire::SrdIntroduction);
   if (wire::names_message(packet.opcode, packet.flags)) at += sizeof(wire::SrdMessage);
   if (packet.has(wire::srd_flag::kFragment)) at += sizeof(wire::SrdFragment);
-  mask_at(bytes + at + sizeof(base::Be64));
+  if (wire::has_remote(packet.opcode)) {
+    mask_at(bytes + at + sizeof(base::Be64));
+    at += sizeof(wire::SrdRemote);
+  }
+  if (packet.has(wire::srd_flag::kImmediate)) at += sizeof(wire::SrdImmediate);
+  if (wire::takes_receive(packet.opcode, packet.flags)) mask_at(bytes + at);
 }
 
 void KeyMask::apply(std::byte* bytes, uint32_t length, uint32_t icrc_length,

@@ -24,8 +24,9 @@ using namespace udp;
 namespace {
 
 constexpr uint32_t kUdpHeader = 8;
-constexpr uint32_t kRoceHeaders = 12 + 4 + 16 + 4 + 4;  // BTH, XRCETH, RETH, ImmDt, ICRC
-constexpr uint32_t kMostHeaders = 76;                   // of RoCE and of SRD, trailers too
+constexpr uint32_t kRoceHeaders = 12 + 4 + 16 + 4 + 4;         // BTH, XRCETH, RETH, ImmDt, ICRC
+constexpr uint32_t kMostRoceHeaders = 76;                      // of the longest opcode
+constexpr uint32_t kSrdHeaders = wire::kSrdLargestHeader + 4;  // and the ICRC
 constexpr uint32_t kMaxMtu = 4096;
 constexpr uint32_t kMinMtu = 256;
 constexpr uint32_t kLoneFrameCost = 832;     // what Linux charges a socket for a small datagram
@@ -33,10 +34,11 @@ constexpr uint32_t kInFlightMost = 1 << 20;  // more only leaves the caches
 
 uint32_t ip_header(const LocalAddress& local) { return local.ipv4() ? 20 : 40; }
 
-// The largest RoCE MTU whose longest frame, with `block` bytes before it, fits the interface.
-uint32_t roce_mtu(const LocalAddress& local, uint32_t block = 0) {
-  const uint32_t headers = ip_header(local) + kUdpHeader + block + kRoceHeaders;
-  const uint32_t room = local.interface_mtu > headers ? local.interface_mtu - headers : 0;
+// The largest path MTU whose longest frame, with `block` bytes before it, fits the interface.
+uint32_t path_mtu(const LocalAddress& local, uint32_t block = 0) {
+  const uint32_t headers = local.port == wire::kSrdUdpPort ? kSrdHeaders : kRoceHeaders;
+  const uint32_t before = ip_header(local) + kUdpHeader + block + headers;
+  const uint32_t room = local.interface_mtu > before ? local.interface_mtu - before : 0;
   return std::clamp(std::bit_floor(room), kMinMtu, kMaxMtu);
 }
 
@@ -49,7 +51,8 @@ Result<void> check_mtu(const LocalAddress& local, const Options& options, uint16
                                              ": path MTUs of RoCE are 256, 512, 1024, 2048 and "
                                              "4096; srd takes any"};
   const uint32_t packet = std::min(local.interface_mtu, 65535u);
-  const uint32_t most = packet - std::min(packet, ip_header(local) + kUdpHeader + kMostHeaders);
+  const uint32_t headers = udp_port == wire::kSrdUdpPort ? kSrdHeaders : kMostRoceHeaders;
+  const uint32_t most = packet - std::min(packet, ip_header(local) + kUdpHeader + headers);
   if (mtu <= most) return {};
   return Error{Code::invalid_argument, "udp.mtu=" + std::to_string(mtu) +
                                            " does not fit the interface: at most " +
@@ -74,7 +77,7 @@ transport::Capabilities describe(const LocalAddress& local, const Options& optio
                                  uint32_t granted, uint32_t segments) {
   transport::Capabilities result;
   result.max_mtu = std::max(kMaxMtu, options.mtu);
-  result.active_mtu = options.mtu != 0 ? options.mtu : roce_mtu(local);
+  result.active_mtu = options.mtu != 0 ? options.mtu : path_mtu(local);
   result.burst = std::max(64u, segments);
   result.train_frames = segments;
   result.train_bytes = segments > 1 ? Sender::kMostBytes : 0;
@@ -194,7 +197,7 @@ void UdpPort::add_telemetry(const LocalAddress& local, ReceiveSocket socket, uin
   telemetry_ = make_side(local, std::move(socket), batch);
   capabilities_.telemetry = true;
   capabilities_.active_mtu =
-      std::min(capabilities_.active_mtu, roce_mtu(local, sizeof(wire::IntBlock)));
+      std::min(capabilities_.active_mtu, path_mtu(local, sizeof(wire::IntBlock)));
 }
 
 size_t UdpPort::receive(std::span<transport::Frame> frames) noexcept {

@@ -173,6 +173,9 @@ TEST_CASE("keys behind a telemetry block are masked, and those of SRD") {
     p.flags = wire::srd_flag::kImmediate;
     if (fragment) p.flags |= wire::srd_flag::kFragment;
     p.rkey = 0xCAFE1234;
+    p.queue_key = 0xCAFE5678;
+    const wire::SrdIntroduction introduction;
+    p.introduction = &introduction;
     p.address = 0x1122334455667788;
     Bytes srd = pattern(wire::srd_emit_length(p) + 16 + 4);
     wire::srd_emit(srd.data(), p, 0);
@@ -180,9 +183,13 @@ TEST_CASE("keys behind a telemetry block are masked, and those of SRD") {
     const auto length = static_cast<uint32_t>(srd.size());
     mask.apply(masked.data(), length, 4, wire::kSrdUdpPort);
     const size_t key =
-        28 + (wire::names_message(p.opcode, p.flags) ? 4 : 0) + (fragment ? 8 : 0) + 8;
+        32 + 24 + (wire::names_message(p.opcode, p.flags) ? 4 : 0) + (fragment ? 8 : 0) + 8;
+    const size_t queue_key = key + 4 + 8;
     CHECK_FALSE(changed(srd, masked).empty());
-    for (const size_t place : changed(srd, masked)) CHECK((place >= key && place < key + 4));
+    for (const size_t place : changed(srd, masked))
+      CHECK(((place >= key && place < key + 4) || (place >= queue_key && place < queue_key + 4)));
+    for (const size_t each : {key, queue_key})
+      CHECK(std::memcmp(&srd[each], &masked[each], 4) != 0);
     CHECK(header_bytes(srd.data(), length, 4, wire::kSrdUdpPort) == wire::srd_emit_length(p));
   }
 }

@@ -18,7 +18,7 @@ Gid host(uint8_t last) { return Gid::from_ipv4(10, 0, 0, last); }
 struct Target : SrdLone {
   using SrdLone::SrdLone;
 
-  wire::SrdPacket packet(SrdOpcode opcode, uint32_t incarnation, uint64_t sequence = 0) {
+  wire::SrdPacket packet(SrdOpcode opcode, uint64_t incarnation, uint64_t sequence = 0) {
     wire::SrdPacket p;
     p.opcode = opcode;
     p.dest = QpNum{qp->number.value & 0xFF0000};
@@ -28,7 +28,7 @@ struct Target : SrdLone {
     p.sequence = sequence;
     return p;
   }
-  uint32_t secret(const Gid& of) { return engine.incarnations.incarnation_for(of, kBlock); }
+  uint64_t secret(const Gid& of) { return SrdLone::secret(of, kBlock); }
   // A validated peer, which knows our incarnation.
   const srd::Peer& meet(const Gid& peer) {
     give(peer, packet(SrdOpcode::fill, secret(peer)), nullptr, 0);
@@ -48,7 +48,7 @@ struct Target : SrdLone {
     p.opcode = SrdOpcode::rails;
     give(from, p, &rails, sizeof rails.body + further.size() * sizeof(Gid));
   }
-  void ask(const Gid& from, const Gid& primary, uint32_t incarnation,
+  void ask(const Gid& from, const Gid& primary, uint64_t incarnation,
            const std::vector<Gid>& further) {
     give_rails(from, packet(SrdOpcode::rails, incarnation), primary, false, 77, further);
   }
@@ -83,7 +83,7 @@ TEST_CASE("claiming another peer's address diverts nothing of its stream, threat
   // What the victims send is theirs, whether they were known before or not.
   for (uint64_t i = 1; i < 10; ++i)
     t.give(victim, t.packet(SrdOpcode::fill, t.secret(victim), i), nullptr, 0);
-  t.give(late, t.packet(SrdOpcode::fill, 0), nullptr, 0);
+  t.give(late, t.packet(SrdOpcode::fill, t.secret(late)), nullptr, 0);
   CHECK(t.executed(0) == 1);
   CHECK(t.executed(1) == 10);
   REQUIRE(t.engine.peer_count() == 3);
@@ -95,12 +95,12 @@ TEST_CASE("claiming another peer's address diverts nothing of its stream, threat
   CHECK(t.executed(1) == 10);
 }
 
-TEST_CASE("an unvalidated peer at a peer's further address does not cut it off, threat:A17") {
+TEST_CASE("another peer at a peer's further address does not cut it off, threat:A17") {
   Target t;
   const Gid peer = host(2), further = host(3);
   t.meet(peer);
   t.ask(further, peer, t.secret(peer), {further});
-  t.give(further, t.packet(SrdOpcode::fill, 0), nullptr, 0);  // forged: a peer of its own
+  t.give(further, t.packet(SrdOpcode::fill, t.secret(further)), nullptr, 0);
   REQUIRE(t.engine.peer_count() == 2);
   t.give(further, t.packet(SrdOpcode::fill, t.secret(peer), 1), nullptr, 0);
   CHECK(t.executed(0) == 2);
@@ -138,8 +138,8 @@ TEST_CASE("further addresses are removed with their peer, threat:A17") {
   Target t(16, config);
   for (uint8_t i = 0; i < 100; ++i) {
     t.now = t.now + Duration::from_s(10);
+    t.stamp = t.engine.incarnations.take_stamp(t.now);
     wire::SrdPacket p = t.packet(SrdOpcode::fill, t.secret(host(i)));
-    p.epoch = 100'000 + i;
     t.give(host(i), p, nullptr, 0);
     p.opcode = SrdOpcode::rails;
     const Gid further = Gid::from_ipv4(10, 1, 0, i);
@@ -153,7 +153,7 @@ TEST_CASE("further addresses are removed with their peer, threat:A17") {
 
 // A target that sends to a villain, which names a third one as its further address.
 struct Redirect : Target {
-  static constexpr uint32_t kIncarnation = 4711;
+  static constexpr uint64_t kIncarnation = 4711;
   const Gid villain = host(2), victim = host(3);
   uint64_t sequence = 0;
   uint32_t to_victim = 0;  // data
@@ -171,6 +171,7 @@ struct Redirect : Target {
     r.sges = {&sge, 1};
     REQUIRE(engine.post_send(*qp, {&r, 1}, now).accepted == 1);
   }
+  Redirect() { welcome(villain, kBlock, kIncarnation); }
   const srd::Peer& peer() { return *engine.peer(0); }
   // What leaves now, and its acknowledgement.
   void turn() {
@@ -208,7 +209,8 @@ TEST_CASE("a response without a request has no effect, threat:A16") {
   t.turn();
   wire::SrdPacket p = t.packet(SrdOpcode::rails, t.kIncarnation);
   p.epoch = t.peer().tx.epoch;
-  t.give_rails(t.villain, p, t.villain, true, t.secret(t.villain), {});
+  t.give_rails(t.villain, p, t.villain, true,
+               t.engine.incarnations.challenge_for(t.villain, kBlock), {});
   CHECK(t.peer().rails == nullptr);
   CHECK(t.engine.counters()[Count::ways_joined] == 0);
 }
@@ -223,7 +225,7 @@ TEST_CASE("a peer cannot have us send to an address that is not its own, threat:
     t.turn();
     // It did not get the question, so it guesses; from the right address, as only a forger can.
     t.answer(t.victim, static_cast<uint32_t>(i));
-    t.answer(t.victim, t.secret(t.villain));
+    t.answer(t.victim, t.engine.incarnations.challenge_for(t.villain, kBlock));
   }
   CHECK(t.asked >= 5);
   CHECK(t.asked <= 10);  // ever more seldom

@@ -88,6 +88,7 @@ TEST_CASE("a packet delayed by 2^24 others is not executed, threat:A26") {
     p.opcode = opcode;
     p.detail = static_cast<uint8_t>(wire::SrdElement::int64);
     p.epoch = 5;
+    p.incarnation = target.secret(source, 7);
     p.sequence = sequence;
     p.dest = target.qp->number;
     p.source = QpNum{7u << 16 | 5};

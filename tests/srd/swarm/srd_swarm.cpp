@@ -69,10 +69,7 @@ void SrdSwarm::restart(uint32_t i) {
     net_.stations[i]->options().rails =
         1 + static_cast<uint32_t>(random_.below(net_.stations[i]->rails()));
   const bool same_number = random_.below(2) != 0;
-  int clock_ms = 0;
-  if (random_.below(2) == 0)
-    clock_ms = static_cast<int>(random_.below(2'000'000'000)) - 1'000'000'000;
-  net_.stations[i]->restart(same_number, clock_ms);
+  net_.stations[i]->restart(same_number);
   // It begins with the present state of all others.
   for (size_t other = 0; other < apps_.size(); ++other)
     apps_[i].met[other] = apps_[other].disturbances;

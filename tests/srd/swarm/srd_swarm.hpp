@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The SRD swarm: one seed is one random network of stations (srd_swarm_net.hpp) under random work,
-// while processes stand still, die and come back with other clocks and other numbers of paths and
-// addresses, queue pairs fail, packets are parked, routes change, addresses die and come back. A
-// model knows what may be true:
+// while processes stand still, die and come back with other incarnations and other numbers of paths
+// and addresses, queue pairs fail, packets are parked, routes change, addresses die and come back.
+// A model knows what may be true:
 //
 // - each request completes once, well unless something happened to it or to the peer meanwhile;
 // - what was sent arrives once and whole, ordered SENDs in order, and a SEND that succeeded has

@@ -68,6 +68,14 @@ SrdHosts::SrdHosts(const fabric::Topology& topology, const flow::Scheme& scheme,
                                seed * 0x10001 + node, scratch_, requests[node]);
 }
 
+// They know each other before the flow begins, as endpoints do that exchange their addresses.
+void SrdHosts::introduce(Host& source, Host& target) {
+  const Instant now{wheel_.now()};
+  const srd::Credentials its =
+      target.engine.issue(source.port.address(), source.qp->number.value >> 16, now);
+  WEFT_CHECK(source.engine.accept(target.port.address(), target.qp->number.value >> 16, its, now));
+}
+
 // As for the light hosts, except loss detection, which is the engine's.
 srd::Config SrdHosts::config_of(uint32_t node) const {
   const congestion::Preset& preset = scheme_.presets[scheme_.preset_of_node[node]];
@@ -90,6 +98,7 @@ void SrdHosts::start(uint32_t number, const flow::FlowSpec& spec) {
   to.path = AddressVector{.destination = target.port.address()};
   to.dest_qpn = target.qp->number;
   must(source.engine.modify_qp(*source.qp, to));
+  introduce(source, target);
   for (uint64_t at = 0; at < spec.bytes; at += Scratch::kLongest, ++left_[number]) {
     const uint64_t piece = std::min(Scratch::kLongest, spec.bytes - at);
     const Sge sge{scratch_.data(), static_cast<uint32_t>(piece), LKey{source.key}};

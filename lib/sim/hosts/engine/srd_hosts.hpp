@@ -51,6 +51,7 @@ class SrdHosts {
     Station station;
   };
 
+  void introduce(Host& source, Host& target);
   srd::Config config_of(uint32_t node) const;
   void take_turn(Host& host);
   void take_completions(Host& host);
