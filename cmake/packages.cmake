@@ -24,11 +24,12 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY
 set(CPACK_COMPONENTS_ALL)
 set(THIS_LIBRARY "libweft0 (= ${PROJECT_VERSION})")
 
-# weft_package(NAME SUMMARY [BINARY] [DEPENDS TEXT] [SUGGESTS TEXT] [SECTION TEXT] [TARGETS ...]):
+# weft_package(NAME SUMMARY [BINARY] [DEPENDS TEXT] [RECOMMENDS TEXT] [SUGGESTS TEXT] [SECTION TEXT]
+# [TARGETS ...]):
 # BINARY has machine code, whose libraries dpkg-shlibdeps adds to DEPENDS. No package if one of
 # TARGETS is not built.
 function(weft_package NAME SUMMARY)
-  cmake_parse_arguments(IS BINARY "DEPENDS;SUGGESTS;SECTION" TARGETS ${ARGN})
+  cmake_parse_arguments(IS BINARY "DEPENDS;RECOMMENDS;SUGGESTS;SECTION" TARGETS ${ARGN})
   foreach(TARGET ${IS_TARGETS})
     if(NOT TARGET ${TARGET})
       return()
@@ -40,6 +41,7 @@ function(weft_package NAME SUMMARY)
   set(${PREFIX}_DESCRIPTION "${SUMMARY}\nweft is an RDMA transport library in user space: \
 RoCEv2 and a scalable reliable datagram over sockets, shared memory, AF_XDP and DPDK." PARENT_SCOPE)
   set(${PREFIX}_PACKAGE_DEPENDS "${IS_DEPENDS}" PARENT_SCOPE)
+  set(${PREFIX}_PACKAGE_RECOMMENDS "${IS_RECOMMENDS}" PARENT_SCOPE)
   set(${PREFIX}_PACKAGE_SUGGESTS "${IS_SUGGESTS}" PARENT_SCOPE)
   if(IS_SECTION)
     set(${PREFIX}_PACKAGE_SECTION ${IS_SECTION} PARENT_SCOPE)
@@ -53,10 +55,10 @@ RoCEv2 and a scalable reliable datagram over sockets, shared memory, AF_XDP and 
 endfunction()
 
 weft_package(libweft0 "RDMA transport library in user space" BINARY
-             SUGGESTS "libweft-dpdk, libweft-xdp, libweft-ibverbs")
+             RECOMMENDS libweft-crypto SUGGESTS "libweft-dpdk, libweft-xdp, libweft-ibverbs")
 weft_package(libweft-dev "Headers of libweft for C and C++, and its static library" BINARY
              SECTION libdevel DEPENDS ${THIS_LIBRARY}
-             SUGGESTS "libisal-dev, libdpdk-dev, libxdp-dev, libibverbs-dev, weft-doc")
+             SUGGESTS "libisal-dev, libdpdk-dev, libxdp-dev, libibverbs-dev, libssl-dev, weft-doc")
 weft_package(weft-tools "Programs of weft: measuring, observing, simulating, weft-run" BINARY
              SECTION net DEPENDS ${THIS_LIBRARY} SUGGESTS "libweft-verbs" TARGETS weft_info)
 weft_package(libweft-dpdk "Port dpdk of libweft" BINARY DEPENDS ${THIS_LIBRARY}

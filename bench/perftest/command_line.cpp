@@ -11,7 +11,7 @@ namespace weft::bench {
 
 std::string version_text() {
   std::string modules;
-  for (const char* const kind : {"port", "provider"})
+  for (const char* const kind : {"port", "provider", "crypto"})
     for (const std::string& name : base::module_names(kind))
       modules += std::string(" ") + kind + "_" + name;
   return std::string("weft " WEFT_VERSION "\ncommit ") + kCommit +
@@ -22,6 +22,14 @@ std::string version_text() {
 void add_version(CLI::App& app) {
   app.set_version_flag("-V,--version", version_text,
                        "Print version, commit, compiler and modules, and exit");
+}
+
+void add_security(CLI::App& app, Security& security) {
+  app.add_option("--secret", security.secret,
+                 "File of mode 0600 with the secret that the processes share, for TLS (default: "
+                 "WEFT_SECRET; without one: a key of the user's own, on this host only)");
+  app.add_flag("--insecure", security.insecure,
+               "Connections are set up in clear text, without authentication");
 }
 
 namespace {

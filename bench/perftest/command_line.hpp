@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "weft/security.hpp"
+
 namespace weft::bench {
 
 constexpr int kWrongOptions = 2;  // the exit code
@@ -18,6 +20,9 @@ std::string version_text();
 
 // Adds -V,--version.
 void add_version(CLI::App& app);
+
+// Adds --secret and --insecure, for connections over TCP.
+void add_security(CLI::App& app, Security& security);
 
 // Adds --version and reads the command line. A number: the program ends with it, 0 after --help or
 // --version, kWrongOptions where the line is wrong; what there is to say has been printed.

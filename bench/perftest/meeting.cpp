@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <cstdio>
+
 #include "bench/perftest/clock.hpp"
 #include "bench/perftest/control.hpp"
 
@@ -49,9 +51,17 @@ class TcpMeeting final : public Meeting {
       if (connector) return finish(std::move(*connector));
       if (connector.error().code != Code::would_block) return connector.error();
       if (interrupted()) return interruption();
+      say_refusal();
       pollfd p{listener_->fd(), POLLIN, 0};
       (void)poll(&p, 1, 200);
     }
+  }
+  // The server goes on waiting, but says why a client was refused.
+  void say_refusal() {
+    std::string refusal = listener_->last_refusal();
+    if (refusal == said_) return;
+    std::fprintf(stderr, "refused a client: %s\n", refusal.c_str());
+    said_ = std::move(refusal);
   }
   // Retries until --connect_wait: scripts start both sides at the same time.
   Result<Connection> connect_with_retries(const QueuePair& qp, const ConnectOptions& how) const {
@@ -69,6 +79,7 @@ class TcpMeeting final : public Meeting {
   const std::string address_;
   const double wait_s_;
   std::optional<Listener> listener_;
+  std::string said_;  // of refused clients
 };
 
 class CmMeeting final : public Meeting {

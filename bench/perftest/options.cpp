@@ -133,6 +133,7 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("--connect_wait", o.meeting.connect_wait_s,
                  "Client: seconds to retry until the server listens")
       ->check(CLI::Range(0.0, 1e6));
+  add_security(app, o.meeting.security);
   app.add_option("host", o.meeting.host, "The server; without it this is the server");
 }
 

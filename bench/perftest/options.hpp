@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/security.hpp"
 #include "weft/types.hpp"
 
 namespace weft::bench {
@@ -23,6 +24,7 @@ struct MeetingOptions {
   uint16_t port = 18515;
   bool cm = false;            // by the RDMA connection manager
   double connect_wait_s = 1;  // how long the client retries until the server listens
+  Security security{};        // of connections over TCP
 };
 
 struct OutputOptions {

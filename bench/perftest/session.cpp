@@ -180,6 +180,7 @@ Result<void> Session::connect_all() {
   how.max_rd_atomic = static_cast<uint8_t>(options.outstanding);
   how.retry_count = static_cast<uint8_t>(options.retry_count);
   how.traffic_class = static_cast<uint8_t>(options.traffic_class);
+  how.security = options.meeting.security;
 
   if (options.is_server()) say_waiting(options, device);
   // The control queue pair first, then the measured ones in order.

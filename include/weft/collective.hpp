@@ -112,6 +112,7 @@ struct CommunicatorOptions {
   // max_qp_wr and max_cqe of the device. The same on all ranks.
   uint32_t slots = 16;
   uint32_t slot_bytes = 64 * 1024;  // a multiple of 64, at most 1 MiB; the same on all ranks
+  Security security{};              // who may be a rank, of connections; Store::open has its own
 };
 
 // Attributes of one call.

@@ -38,6 +38,8 @@ struct ConnectOptions {
   uint32_t qkey = 0x11111111;             // UD: Q_Key that datagrams to our queue pair must carry
   Duration limit = Duration::from_s(30);  // for the whole exchange
   Security security{};                    // who may be the peer
+  // Connection::control, on both sides.
+  bool keep_control = false;
 };
 
 // A connected queue pair, in RTS. `peer_data`: the private_data of the peer. `path_mtu` in bytes.
@@ -47,6 +49,9 @@ struct Connection {
   Gid peer_gid{};
   QpNum peer_qpn{};
   uint32_t path_mtu = 0;
+  // With ConnectOptions::keep_control: the descriptor of the TCP connection, which becomes readable
+  // when the peer's process ends or has released its side. The last copy closes it.
+  std::shared_ptr<const int> control{};
 };
 
 // Connects `qp` to the listener at `address` ("host:port", "[v6]:port" or "host") and blocks until
@@ -108,6 +113,8 @@ class Listener {
   Result<Connection> accept(QueuePair qp, const ConnectOptions& options = {});
   // The same without blocking. Error would_block: no peer waits. Otherwise advance() the Connector.
   Result<Connector> try_accept(QueuePair qp, const ConnectOptions& options = {});
+  // Why the last peer that tried to connect was refused, for messages; empty: none was.
+  std::string last_refusal() const;
 
  private:
   struct State;

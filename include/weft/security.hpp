@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How the two ends of connect() and Listener know that they belong together. With the secret of a
-// job: TLS 1.3 with this secret as its pre-shared key. Without one: clear text.
+// How the two ends of a rendezvous (connect(), Listener, Store, Communicator) know that they belong
+// together. With the secret of a job: TLS 1.3 with this secret as its pre-shared key. Without one:
+// between processes of one user on one host, TLS with a key of that user. Everything else is
+// refused, unless both ends say `insecure`.
 #pragma once
 
 #include <string>

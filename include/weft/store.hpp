@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "weft/result.hpp"
+#include "weft/security.hpp"
 #include "weft/units.hpp"
 
 namespace weft {
@@ -31,10 +32,13 @@ class Store {
   //   file:DIRECTORY      a directory that all processes can access, created if it does not exist;
   //                       use a new one for each job
   //   tcp:HOST:PORT       a server in the process with `serve` = true (rank 0), which runs as long
-  //                       as that Store exists; the others retry to connect until `limit`
-  // Errors: invalid_argument, io_error, address_in_use, timed_out.
+  //                       as that Store exists; the others retry to connect until `limit`.
+  //                       `security` says who may; a directory has the rights of its files
+  // Errors: invalid_argument, io_error, address_in_use, timed_out, permission_denied (the sides do
+  // not agree who may).
   static Result<std::unique_ptr<Store>> open(std::string_view address, bool serve,
-                                             Duration limit = Duration::from_s(30));
+                                             Duration limit = Duration::from_s(30),
+                                             const Security& security = {});
 };
 
 }  // namespace weft

@@ -67,7 +67,7 @@ typedef enum weft_qp_state {
 /* Access rights of a region or a queue pair, combined by |. */
 enum {
   WEFT_ACCESS_LOCAL_WRITE = 1,
-  WEFT_ACCESS_REMOTE_WRITE = 2,  /* of a region: needs LOCAL_WRITE too */
+  WEFT_ACCESS_REMOTE_WRITE = 2, /* of a region: needs LOCAL_WRITE too */
   WEFT_ACCESS_REMOTE_READ = 4,
   WEFT_ACCESS_REMOTE_ATOMIC = 8, /* of a region: needs LOCAL_WRITE too */
   WEFT_ACCESS_ALL = 15,
@@ -227,9 +227,9 @@ typedef enum weft_opcode {
   WEFT_OP_READ,
   WEFT_OP_COMPARE_SWAP,
   WEFT_OP_FETCH_ADD,
-  WEFT_OP_WRITE_ADD,           /* SRD: adds the source elements to remote memory */
-  WEFT_OP_ATOMIC_WRITE,        /* RC: replaces 8 bytes by `swap` */
-  WEFT_OP_FLUSH,               /* RC: see flush_length */
+  WEFT_OP_WRITE_ADD,            /* SRD: adds the source elements to remote memory */
+  WEFT_OP_ATOMIC_WRITE,         /* RC: replaces 8 bytes by `swap` */
+  WEFT_OP_FLUSH,                /* RC: see flush_length */
   WEFT_OP_LOCAL_INVALIDATE = 12 /* RC, UC: ends the remote rights of the local key `invalidate` */
 } weft_opcode;
 
@@ -250,15 +250,15 @@ typedef enum weft_element { WEFT_INT32, WEFT_INT64, WEFT_FP32 } weft_element;
 typedef struct weft_send_request {
   uint64_t id; /* returned in the completion */
   weft_opcode opcode;
-  uint32_t flags;        /* WEFT_SEND_* */
-  const weft_sge* sges;  /* the source; of READ and atomics the destination (atomics: 8 bytes) */
+  uint32_t flags;       /* WEFT_SEND_* */
+  const weft_sge* sges; /* the source; of READ and atomics the destination (atomics: 8 bytes) */
   uint32_t sge_count;
-  uint32_t imm;            /* *_WITH_IMM: host byte order */
-  uint64_t remote_address; /* WRITE, READ, FLUSH, atomics (a multiple of 8) */
-  uint32_t rkey;           /* the peer's key of that memory */
-  uint32_t invalidate;     /* the key of *_INVALIDATE */
-  uint64_t compare_add;    /* COMPARE_SWAP: expected value; FETCH_ADD: addend */
-  uint64_t swap;           /* COMPARE_SWAP, ATOMIC_WRITE: new value */
+  uint32_t imm;                  /* *_WITH_IMM: host byte order */
+  uint64_t remote_address;       /* WRITE, READ, FLUSH, atomics (a multiple of 8) */
+  uint32_t rkey;                 /* the peer's key of that memory */
+  uint32_t invalidate;           /* the key of *_INVALIDATE */
+  uint64_t compare_add;          /* COMPARE_SWAP: expected value; FETCH_ADD: addend */
+  uint64_t swap;                 /* COMPARE_SWAP, ATOMIC_WRITE: new value */
   const weft_address_vector* to; /* UD, SRD: the destination; SRD, NULL: that of weft_connect() */
   uint32_t remote_qpn;           /* UD, SRD: the queue pair there */
   uint32_t remote_qkey;          /* UD: its Q_Key */
@@ -351,6 +351,8 @@ typedef struct weft_connect_options {
   uint8_t rnr_retry;        /* 7: without limit */
   uint8_t min_rnr_timer;    /* 12: 0.64 ms */
   uint8_t traffic_class;    /* 0 */
+  uint8_t insecure;         /* 0; 1: in clear text, as on the other side */
+  const char* secret;       /* NULL: WEFT_SECRET; else a file with the secret of both sides */
 } weft_connect_options;
 
 /* What a side learns of its peer. */

@@ -157,30 +157,4 @@ bool wait_for(int fd, short events, Instant deadline) noexcept {
   }
 }
 
-Result<void> receive_by(const Socket& socket, std::string& received, size_t most,
-                        Instant deadline) {
-  const size_t before = received.size();
-  while (wait_for(socket.fd(), POLLIN, deadline)) {
-    received.resize(before + most);
-    const ssize_t n = recv(socket.fd(), received.data() + before, most, MSG_DONTWAIT);
-    const int error = n < 0 ? errno : ECONNRESET;
-    received.resize(before + (n > 0 ? static_cast<size_t>(n) : 0));
-    if (n > 0) return {};
-    if (n == 0 || (error != EAGAIN && error != EINTR))
-      return Error{Code::disconnected, std::string("cannot receive: ") + std::strerror(error)};
-  }
-  return socket_error(ETIMEDOUT, "cannot receive in time");
-}
-
-// A connection may be aborted before it is accepted: then the next one is taken.
-Result<Socket> accept_by(const Socket& listener, Instant deadline) {
-  while (wait_for(listener.fd(), POLLIN, deadline)) {
-    Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (socket) return socket;
-    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-      return socket_error(errno, "cannot accept a connection");
-  }
-  return socket_error(ETIMEDOUT, "no peer connected in time");
-}
-
 }  // namespace weft::base

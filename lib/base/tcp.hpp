@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TCP for control connections (queue pair set-up, store, liveness): address parsing and
-// non-blocking sockets. Errors name the operation and the address.
+// TCP for control connections (queue pair set-up, store): address parsing and non-blocking sockets.
+// Errors name the operation and the address.
 #pragma once
 
 #include <sys/socket.h>
@@ -64,10 +64,5 @@ Error socket_error(int error, std::string_view what);
 // Waits for `events` on `fd` until `deadline` (if it has passed: polls once); true if one occurred.
 // Not interrupted by signals.
 bool wait_for(int fd, short events, Instant deadline) noexcept;
-// Appends at most `most` received bytes to `received`; waits for data until `deadline`. Errors:
-// timed_out, disconnected (also at the end of the stream).
-Result<void> receive_by(const Socket& socket, std::string& received, size_t most, Instant deadline);
-// Waits for a connection to `listener` and accepts it. Errors: timed_out, those of accept().
-Result<Socket> accept_by(const Socket& listener, Instant deadline);
 
 }  // namespace weft::base

@@ -35,12 +35,4 @@ Result<const Library*> load_library() {
                    "; or say `insecure` on both sides, for clear text"};
 }
 
-std::string library_status() {
-  const Library& known = crypto_folders().front()();
-  if (known.open != nullptr) return std::string(known.name);
-  if (known.package.empty()) return "not usable: " + built_without(known);
-  if (base::loaded_module(module_of(known)) != nullptr) return std::string(known.name);
-  return base::unloaded_reason(module_of(known));
-}
-
 }  // namespace weft::crypto

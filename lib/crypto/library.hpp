@@ -69,8 +69,6 @@ consteval Library registered(Library library, std::string_view name, std::string
 
 // The library, whose module is loaded if it was not yet. Error not_supported: says what to install.
 Result<const Library*> load_library();
-// Loads nothing: "openssl", or why it cannot be used yet.
-std::string library_status();
 
 using CryptoFolder = const Library& (*)();
 

@@ -4,12 +4,14 @@
 
 #include <fcntl.h>
 #include <pwd.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -88,8 +90,7 @@ Result<std::string> read_file(const std::string& path, int more_flags = 0) {
 bool is_own_folder(const std::string& folder) {
   struct stat status {};
   return ::stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
-         status.st_uid == geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
-         ::access(folder.c_str(), W_OK | X_OK) == 0;
+         status.st_uid == geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 std::string home_of_user() {
@@ -108,7 +109,9 @@ std::string path_of_user_secret() {
     const std::string config = home + "/.config", own = config + "/weft";
     (void)::mkdir(config.c_str(), 0700);
     (void)::mkdir(own.c_str(), 0700);
-    if (is_own_folder(own)) return own + "/loopback.key";
+    const std::string path = own + "/loopback.key";
+    const bool is_there = ::access(path.c_str(), F_OK) == 0;
+    if (is_own_folder(own) && (is_there || ::access(own.c_str(), W_OK) == 0)) return path;
   }
   return "/dev/shm/weft-" + std::to_string(geteuid()) + ".key";
 }
@@ -163,6 +166,19 @@ Result<std::string> random_secret() {
     text += kDigits[byte & 15];
   }
   return text;
+}
+
+Result<void> hand_down_secret() {
+  for (const char* const name : {"WEFT_SECRET", "WEFT_INSECURE"})
+    if (const char* const value = std::getenv(name); value != nullptr && *value != 0) return {};
+  const Result<std::string> secret = random_secret();
+  if (!secret) return secret.error();
+  const int fd = ::memfd_create("weft-secret", 0);  // inherited through execve()
+  if (fd < 0) return Error{Code::no_memory, "no memory file for the secret of the job"};
+  if (::write(fd, secret->data(), secret->size()) != static_cast<ssize_t>(secret->size()))
+    return Error{Code::no_memory, "no memory for the secret of the job"};
+  ::setenv("WEFT_SECRET", ("fd:" + std::to_string(fd)).c_str(), 1);
+  return {};
 }
 
 }  // namespace weft::crypto

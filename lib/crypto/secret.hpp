@@ -28,4 +28,8 @@ Result<std::string> read_user_secret();
 // 64 hexadecimal digits from the kernel's generator.
 Result<std::string> random_secret();
 
+// Makes a secret for the processes that this one starts, which inherit it as a descriptor, unless
+// they inherit one already or WEFT_INSECURE: sets WEFT_SECRET. For programs with one thread.
+Result<void> hand_down_secret();
+
 }  // namespace weft::crypto

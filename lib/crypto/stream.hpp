@@ -28,6 +28,7 @@ class Stream {
 
   int fd() const noexcept { return socket_.fd(); }
   void close() noexcept { socket_.close(); }
+  base::Socket take_socket() noexcept { return std::move(socket_); }
   // Sends what is queued as far as possible without blocking, and closes so that the peer can read
   // it: closing with unread bytes would send a reset that can overtake them.
   void end() noexcept;

@@ -2,14 +2,42 @@
 // See terms.hpp.
 #include "lib/crypto/terms.hpp"
 
+#include <ifaddrs.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <memory>
 
+#include "lib/base/socket_gid.hpp"
 #include "lib/crypto/secret.hpp"
 
 namespace weft::crypto {
 
 namespace {
+
+// Packets to an address of this host do not leave it.
+bool is_on_this_host(const base::SocketAddress& peer) {
+  const Gid address = base::gid_of(peer.storage);
+  Gid loopback;
+  loopback.bytes.back() = 1;
+  if (address == loopback || address == Gid{} || address == Gid::from_ipv4(0, 0, 0, 0)) return true;
+  if (address.is_ipv4() && address.bytes[12] == 127) return true;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return false;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(list, &freeifaddrs);
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr) continue;
+    const int family = each->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    sockaddr_storage own{};
+    std::memcpy(&own, each->ifa_addr,
+                family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    if (base::gid_of(own) == address) return true;
+  }
+  return false;
+}
 
 // A variable of the environment, unless the process has more rights than its caller.
 std::string_view variable(const char* name) {
@@ -67,8 +95,6 @@ std::string_view name(uint8_t purpose) {
       return "connect queue pairs";
     case Purpose::store:
       return "reach a store";
-    case Purpose::liveness:
-      return "watch the liveness of a rank";
   }
   return "do something unknown here";
 }
@@ -94,8 +120,8 @@ Result<Terms> terms_for(const Security& security, Purpose purpose,
   if (const std::string_view insecure = variable("WEFT_INSECURE");
       !insecure.empty() && insecure != "0")
     return clear;
-  (void)peer;
-  return clear;
+  if (!is_on_this_host(peer)) return Terms{.mode = Mode::none, .purpose = purpose};
+  return with_secret(Mode::user, purpose, read_user_secret());
 }
 
 Result<void> check_terms(const Terms& ours, const TermsBytes& theirs) {

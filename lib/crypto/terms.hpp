@@ -5,11 +5,12 @@
 //   4  "WEFT"
 //   2  version
 //   1  mode: clear text, the secret of a job, that of a user, none that would do
-//   1  purpose: to set up queue pairs, a store, liveness
+//   1  purpose: to set up queue pairs, a store
 //   8  fingerprint of the secret; zeros in clear text
 //
 // Each side accepts exactly its own terms from the other, so these bytes need no other protection;
 // in TLS they are the identity of the key too, and so a part of the transcript.
+//= threat:A34
 #pragma once
 
 #include <array>
@@ -27,7 +28,7 @@ inline constexpr uint32_t kMagic = 0x57454654;  // "WEFT"
 inline constexpr uint16_t kVersion = 3;         // 2 and before: without terms
 
 enum class Mode : uint8_t { clear, job, user, none };
-enum class Purpose : uint8_t { connect = 1, store = 2, liveness = 3 };
+enum class Purpose : uint8_t { connect = 1, store = 2 };
 
 struct TermsBytes {
   base::Be32 magic;

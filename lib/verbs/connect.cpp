@@ -242,6 +242,12 @@ Error timeout_error(const Handshake& s) {
   return {Code::timed_out, std::move(text)};
 }
 
+std::shared_ptr<const int> shared(base::Socket socket) {
+  auto owner = std::make_shared<std::pair<base::Socket, int>>(std::move(socket), 0);
+  owner->second = owner->first.fd();
+  return {owner, &owner->second};
+}
+
 Result<Connection> advance(Handshake& s) {
   if (s.step == Step::done || s.step == Step::failed) return one_step(s).error();
   WEFT_DCHECK((s.step == Step::tcp_connect ? s.socket.fd() : s.channel.fd()) >= 0 && s.qp);
@@ -253,9 +259,10 @@ Result<Connection> advance(Handshake& s) {
       return s.error;
     }
   } while (s.step != Step::done);
-  s.channel.close();
 
   Connection connection;
+  if (s.options.keep_control) connection.control = shared(s.channel.take_socket());
+  s.channel.close();
   connection.qp = s.qp;
   connection.peer_data = std::move(s.peer.private_data);
   connection.peer_gid = s.peer.gid;

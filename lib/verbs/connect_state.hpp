@@ -37,6 +37,7 @@ struct Handshake {
   size_t next_address = 0;
   base::Socket socket;                         // while TCP connects; then in `channel`
   crypto::Terms terms;                         // for the peer at its address
+  Instant connected_at;                        // by TCP
   Instant handshake_until = Instant::never();  // from the first byte of the peer
   Channel channel;
   Hello ours;

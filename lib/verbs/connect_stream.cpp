@@ -13,6 +13,10 @@ namespace weft::verbs {
 
 using Step = Handshake::Step;
 
+// A listener that closes later than this after TCP connected had no time to look at us in ours:
+// it is asked again.
+constexpr Duration kDroppedAfter = Duration::from_s(1);
+
 Result<void> connect_next_address(Handshake& s) {
   Error last{Code::not_found, "the host has no address (" + s.target + ")"};
   while (s.next_address < s.addresses.size()) {
@@ -48,6 +52,7 @@ Result<void> tcp_connect(Handshake& s) {
     if (!stream) return stream.error();
     s.channel = Channel(std::move(*stream));
     s.step = Step::agree_on_terms;
+    s.connected_at = base::wall_now();
     return {};
   }
   if (s.next_address < s.addresses.size()) return connect_next_address(s);
@@ -61,6 +66,12 @@ Result<void> agree_on_terms(Handshake& s) {
   crypto::Stream& stream = s.channel.stream();
   if (const Result<void> agreed = stream.establish(); !agreed) {
     const Instant now = base::wall_now();
+    if (agreed.error().code == Code::disconnected && now - s.connected_at >= kDroppedAfter) {
+      s.next_address = 0;
+      s.step = Step::tcp_connect;
+      s.handshake_until = Instant::never();
+      return connect_next_address(s);
+    }
     if (agreed.error().code != Code::would_block || stream.bytes_received() == 0) return agreed;
     s.handshake_until = std::min(s.handshake_until, now + s.options.security.limit);
     if (now < s.handshake_until) return agreed;

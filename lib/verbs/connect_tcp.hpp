@@ -25,6 +25,7 @@ class Channel {
   crypto::Stream& stream() noexcept { return stream_; }
   int fd() const noexcept { return stream_.fd(); }
   void close() noexcept { stream_.close(); }
+  base::Socket take_socket() noexcept { return stream_.take_socket(); }
   // Queues a message; call flush() to send it.
   Result<void> queue(const std::vector<std::byte>& message) { return stream_.queue(message); }
   // Sends queued messages. Error would_block: some are left, wait for POLLOUT.

@@ -38,6 +38,11 @@ Result<verbs::Hello> take_hello(verbs::Channel& channel, const verbs::Hello& our
   return hello;
 }
 
+std::string with_refusal(std::string text, const Listener& listener) {
+  const std::string refusal = listener.last_refusal();
+  return refusal.empty() ? text : text + "; the last that tried was refused: " + refusal;
+}
+
 }  // namespace
 
 struct Listener::State {
@@ -60,13 +65,6 @@ struct Listener::State {
     if (!stream) return stream.error();
     guest.channel = verbs::Channel(std::move(*stream));
     return guest;
-  }
-
-  // What the error of a time limit adds.
-  std::string refusal() {
-    const std::lock_guard lock(mutex);
-    if (acceptor.last_refusal().empty()) return {};
-    return "; the last that tried was refused: " + acceptor.last_refusal();
   }
 };
 
@@ -134,6 +132,14 @@ Result<Connector> Listener::try_accept(QueuePair qp, const ConnectOptions& optio
   });
 }
 
+std::string Listener::last_refusal() const {
+  return guarded([&]() -> std::string {
+    if (!state_) return {};
+    const std::lock_guard lock(state_->mutex);
+    return state_->acceptor.last_refusal();
+  });
+}
+
 Result<Connection> Listener::accept(QueuePair qp, const ConnectOptions& options) {
   return guarded([&]() -> Result<Connection> {
     const Instant deadline = base::wall_now() + options.limit;
@@ -145,7 +151,7 @@ Result<Connection> Listener::accept(QueuePair qp, const ConnectOptions& options)
         if (connector.error().code != Code::would_block) return connector.error();
         if (base::wait_for(fd(), POLLIN, deadline)) continue;
         return Error{Code::timed_out,
-                     "no peer connected within the time limit" + state_->refusal()};
+                     with_refusal("no peer connected within the time limit", *this)};
       }
       // A stalled peer blocks others, so it is dropped when others wait.
       const Instant stall_limit = base::wall_now() + kSilenceLimit;
@@ -166,7 +172,7 @@ Result<Connection> Listener::accept(QueuePair qp, const ConnectOptions& options)
       }
       if (base::wall_now() >= deadline)
         return Error{Code::timed_out,
-                     "no peer completed a connection within the time limit" + state_->refusal()};
+                     with_refusal("no peer completed a connection within the time limit", *this)};
     }
   });
 }

@@ -7,7 +7,8 @@ namespace weft::crypto {
 
 TEST_CASE("both sides receive each other's message where their terms agree") {
   const SecretFile secret;
-  for (const Terms& terms : {terms_of(secret.security()), terms_of({.insecure = true})}) {
+  for (const Terms& terms :
+       {terms_of(secret.security()), terms_of({.insecure = true}), terms_of({})}) {
     Dialogue dialogue(terms, terms);
     dialogue.run();
     CHECK_FALSE(dialogue.a.error);
@@ -19,20 +20,13 @@ TEST_CASE("both sides receive each other's message where their terms agree") {
   }
 }
 
-// The terms of a user whose key this is.
-static Terms as_user(const SecretFile& key) {
-  Terms terms = terms_of(key.security());
-  terms.mode = Mode::user;
-  return terms;
-}
-
 TEST_CASE("where terms differ, both sides name what differs") {
   const SecretFile one, other;
   const Terms job = terms_of(one.security()), other_job = terms_of(other.security());
-  const Terms clear = terms_of({.insecure = true}), user = as_user(one);
+  const Terms clear = terms_of({.insecure = true}), user = terms_of({});
   Terms other_user = user;
   other_user.fingerprint[0] ^= 1;
-  const Terms none{};
+  const Terms none = *terms_for({}, Purpose::connect, kElsewhere);
   const Terms store = terms_of(one.security(), Purpose::store);
   const struct {
     const Terms& connecting;
@@ -160,6 +154,7 @@ TEST_CASE("who knows the terms and no secret is refused") {
   }
 }
 
+// threat:A34
 TEST_CASE("terms that are made weaker on the way end the exchange") {
   const SecretFile secret;
   const Terms job = terms_of(secret.security());
@@ -190,6 +185,16 @@ TEST_CASE("before a peer has shown that it has the secret, it can make us hold 4
   }
   REQUIRE(end.error);
   CHECK(given <= 8 * 1024);
+}
+
+TEST_CASE("terms depend on where the peer is and what is given") {
+  const SecretFile secret;
+  CHECK(terms_of({}).mode == Mode::user);
+  CHECK(terms_of({.insecure = true}).mode == Mode::clear);
+  CHECK(terms_of(secret.security()).mode == Mode::job);
+  CHECK(terms_for({}, Purpose::connect, kElsewhere)->mode == Mode::none);
+  CHECK(terms_for(secret.security(), Purpose::connect, kElsewhere)->mode == Mode::job);
+  CHECK(terms_for({.insecure = true}, Purpose::connect, kElsewhere)->mode == Mode::clear);
 }
 
 }  // namespace weft::crypto

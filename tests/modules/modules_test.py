@@ -77,6 +77,17 @@ class Absent(WithFolder):
                 self.assertIn(f"no module {module} in {self.modules.resolve()}: ", reason)
                 self.assertRegex(reason, f"apt-get install ({package})")
 
+    def test_what_connects_without_the_module_of_tls(self):
+        listed, errors, _ = self.info()
+        self.assertEqual(errors, "")
+        self.assertRegex(listed, r"(?m)^TLS +not usable: .*no module crypto_openssl.so in .*"
+                                 r"apt-get install (libweft-crypto|libssl-dev)")
+        _, errors, status = run(BIN / "weft_write_lat", "-d", "roce+udp:lo", "-p", "9", "127.0.0.1",
+                                LD_LIBRARY_PATH=str(self.folder))
+        self.assertEqual(status, 1)
+        self.assertRegex(errors,
+                         "authenticated by TLS.*apt-get install (libweft-crypto|libssl-dev)")
+
     def test_of_unknown_names(self):
         for device in ("roce+nothing", "nothing", "roce+../../x", "../x"):
             with self.subTest(device=device):

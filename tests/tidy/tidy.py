@@ -34,7 +34,7 @@ EVERYTHING = "everything"
 # port or provider come the rooms that its port.cmake or provider.cmake sets.
 PORT = "transport wire memory base"
 EXTENSIONS = {"port_": PORT, "provider_": "verbs memory base", "crypto_": "crypto base",
-              "tool_": "base bench_perftest tool_chart"}
+              "tool_": "base crypto bench_perftest tool_chart"}
 EXTRA_ROOMS = re.compile(r"^set\((?:PORT|PROVIDER)_ROOMS ([a-z_ ]+)\)", re.M)
 PROTOCOL = "transport base wire memory congestion"
 
@@ -69,7 +69,7 @@ MAY_INCLUDE = {
     "bench_peers": "base bench_perftest",
     "tool_chart": "",  # charts as SVG
     "tool_sim": "base bench_perftest congestion sim tool_chart",
-    "tool_coll": "base bench_perftest collective tool_chart",
+    "tool_coll": "base bench_perftest collective crypto tool_chart",
     "tool_switch": "base bench_perftest wire congestion transport sim port_udp",
     "tool_srd_demo": "base bench_perftest wire congestion transport sim port_udp tool_switch",
     "tool_nccl_check": "adapters bench_perftest",

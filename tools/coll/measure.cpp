@@ -263,7 +263,9 @@ Result<void> learn(Measurement& measurement, const CollOptions& options, Communi
 int measure_collective(const CollOptions& options, const Placement& placement) {
   const bool first = placement.rank == 0;
   Result<std::unique_ptr<Store>> store =
-      placement.ranks > 1 ? Store::open(placement.store, first) : Store::open("file:/tmp", first);
+      placement.ranks > 1
+          ? Store::open(placement.store, first, Duration::from_s(30), options.communicator.security)
+          : Store::open("file:/tmp", first);
   if (!store) return print_error(placement.rank, store.error());
   Result<Communicator> group =
       Communicator::create(**store, placement.rank, placement.ranks, options.communicator);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "bench/perftest/command_line.hpp"
 #include "lib/base/random.hpp"
 
 namespace weft::bench {
@@ -164,6 +165,7 @@ void add_run_options(CLI::App& app, CollOptions& o, RawCollOptions& raw) {
   app.add_option("--stats", o.stats, "Further columns: p50 p99")
       ->check(CLI::IsMember({"p50", "p99"}))
       ->default_str("");
+  add_security(app, o.communicator.security);
   app.add_flag("--discover", o.discover, "all_to_all_v: receivers do not know the counts before");
   app.add_flag("--show-algorithm", o.show_algorithm, "A column with the algorithm");
   add_file_options(app, o);

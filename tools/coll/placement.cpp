@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "bench/perftest/command_line.hpp"
+#include "lib/crypto/secret.hpp"
 
 namespace weft::bench {
 namespace {
@@ -123,6 +124,12 @@ int run_local_ranks(const CollOptions& options, const std::function<int(const Pl
     return 1;
   }
   const std::string store = options.store.empty() ? "file:" + directory : options.store;
+  const Security& security = options.communicator.security;
+  if (security.secret.empty() && !security.insecure)
+    if (const Result<void> made = crypto::hand_down_secret(); !made) {
+      std::fprintf(stderr, "weft_coll: %s\n", made.error().message.c_str());
+      return 1;
+    }
   std::fflush(stdout);
   std::vector<pid_t> children;
   for (uint32_t rank = 0; rank < ranks; ++rank) {

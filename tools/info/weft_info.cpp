@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/perftest/command_line.hpp"
+#include "lib/crypto/library.hpp"
 #include "weft/weft.hpp"
 
 namespace {
@@ -120,6 +121,14 @@ void print(const Report& report, bool verbose) {
   std::printf("\n\n");
 }
 
+void print_crypto() {
+  const weft::Result<const weft::crypto::Library*> library = weft::crypto::load_library();
+  if (library)
+    std::printf("%-28s usable, by %s\n", "TLS", std::string((*library)->name).c_str());
+  else
+    std::printf("%-28s not usable: %s\n", "TLS", library.error().message.c_str());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -150,6 +159,7 @@ int main(int argc, char** argv) {
       print(report, verbose || !device.empty());
   }
   if (json) std::printf("%s\n", all.dump(2).c_str());
+  if (!json && device.empty()) print_crypto();
   if (!json && device.empty() && !verbose)
     std::printf("\n-v or -d DEVICE prints the attributes of a device.\n");
   return any ? 0 : 1;

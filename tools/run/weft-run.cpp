@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bench/perftest/command_line.hpp"
+#include "lib/crypto/secret.hpp"
 #include "tools/run/devices.hpp"
 #include "tools/run/elf.hpp"
 #include "tools/run/environment.hpp"
@@ -30,7 +31,7 @@ constexpr int kWrongDevice = 2, kCannotExecute = 126, kNoProgram = 127;
 struct RunOptions {
   std::string devices, pcap, faults, format, program;
   std::vector<std::string> arguments;
-  bool nccl = false, libfabric = false;
+  bool nccl = false, libfabric = false, secret = false;
 };
 
 int fail(int code, const std::string& message) {
@@ -93,6 +94,9 @@ int execute(const RunOptions& options, const std::vector<Variable>& variables) {
   if (!usable)
     return fail(usable.error().code == weft::Code::not_found ? kNoProgram : kCannotExecute,
                 usable.error().message);
+  if (options.secret)
+    if (const Result<void> made = weft::crypto::hand_down_secret(); !made)
+      return fail(kCannotExecute, made.error().message);
   for (const Variable& variable : variables)
     ::setenv(variable.name.c_str(), variable.value.c_str(), 1);
   std::vector<char*> words = {const_cast<char*>(options.program.c_str())};
@@ -128,6 +132,10 @@ void describe(CLI::App& app, RunOptions& options) {
                "WEFT_DEVICE");
   app.add_flag("--libfabric", options.libfabric,
                "libfabric in PROGRAM finds weft's providers, on the device of -d or WEFT_DEVICE");
+  app.add_flag(
+      "--job-secret", options.secret,
+      "Make a secret (WEFT_SECRET) for weft::connect, listeners and stores in PROGRAM, whose "
+      "processes inherit it as a descriptor");
   app.add_option("--env", options.format,
                  "Run nothing: print the environment for a shell (default: sh), an env file, a "
                  "Dockerfile, or as arguments of Open MPI's mpirun")

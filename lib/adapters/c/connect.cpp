@@ -50,6 +50,8 @@ static weft_code with(const weft_connect_options* options, Use use) {
   wanted.rnr_retry = it.rnr_retry;
   wanted.min_rnr_timer = it.min_rnr_timer;
   wanted.traffic_class = it.traffic_class;
+  wanted.security.insecure = it.insecure != 0;
+  if (it.secret != nullptr) wanted.security.secret = it.secret;
   return use(wanted);
 }
 

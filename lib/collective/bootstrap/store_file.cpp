@@ -101,13 +101,14 @@ Result<std::unique_ptr<Store>> open_file_store(std::string_view directory) {
 
 namespace weft {
 
-Result<std::unique_ptr<Store>> Store::open(std::string_view address, bool serve, Duration limit) {
+Result<std::unique_ptr<Store>> Store::open(std::string_view address, bool serve, Duration limit,
+                                           const Security& security) {
   const size_t colon = address.find(':');
   const std::string_view kind = address.substr(0, colon);
   if (colon != std::string_view::npos && colon + 1 < address.size()) {
     const std::string_view where = address.substr(colon + 1);
     if (kind == "file") return collective::open_file_store(where);
-    if (kind == "tcp") return collective::open_tcp_store(where, serve, limit);
+    if (kind == "tcp") return collective::open_tcp_store(where, serve, limit, security);
   }
   return Error{Code::invalid_argument, "store address '" + std::string(address) +
                                            "': write file:DIRECTORY or tcp:HOST:PORT"};

@@ -2,9 +2,9 @@
 // A store over TCP: a thread in one process keeps the map, all processes (that one too) are
 // clients. A request is a letter ('s'et or 'g'et), its number, two lengths of 32 bits in host
 // order, the key and the value; the reply to a get is its number, a length and the value, sent when
-// the key exists. It is meant for jobs on machines of one administrator, as the rendezvous of other
-// collective libraries is: any process that reaches the port may write. No client can block the
-// others: the server's sockets are non-blocking, and unsent replies per client are limited; a
+// the key exists. Bytes go through streams (lib/crypto/stream.hpp): who has the job's secret
+// may read and write, others are refused before a request of theirs is read. No client can block
+// the others: the server's sockets are non-blocking, and unsent replies per client are limited; a
 // client that exceeds a limit is dropped: it gets the reason in a reply with number 0, and its
 // requests are ignored.
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -22,6 +22,7 @@
 #include "lib/base/clock.hpp"
 #include "lib/base/tcp.hpp"
 #include "lib/collective/bootstrap/store.hpp"
+#include "lib/crypto/acceptor.hpp"
 
 namespace weft::collective {
 namespace {
@@ -30,7 +31,6 @@ constexpr uint32_t kMaxBytes = 1 << 20;               // of a key or a value
 constexpr size_t kReceiveBytes = 64 * 1024;           // of one receive
 constexpr size_t kMaxUnsent = 4 * size_t{kMaxBytes};  // of replies to a client that does not read
 constexpr size_t kMaxStored = size_t{1} << 30;        // of all keys and values
-constexpr int kAcceptPause_ms = 100;                  // when no descriptors are left
 constexpr Duration kFlushTimeout = Duration::from_s(1);
 constexpr useconds_t kRetryInterval_us = 10'000;
 
@@ -47,23 +47,18 @@ struct ReplyHead {
   uint32_t value_bytes = 0;
 };
 
-bool send_all(const base::Socket& socket, const void* data, size_t size) {
-  for (const char* at = static_cast<const char*>(data); size > 0;) {
-    const ssize_t n = ::send(socket.fd(), at, size, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    at += n;
-    size -= static_cast<size_t>(n);
-  }
-  return true;
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+bool waits(const Result<void>& result) {
+  return !result && result.error().code == Code::would_block;
 }
 
 // ---- the server ---------------------------------------------------------------------------------
 
 struct Client {
-  base::Socket socket;
-  std::string received;
-  std::string unsent;       // replies that its socket does not accept yet
+  crypto::Stream stream;
   std::string pending_key;  // of the one outstanding get
   uint32_t number = 0;
   bool get_pending = false;
@@ -72,8 +67,9 @@ struct Client {
 
 class Server {
  public:
-  explicit Server(base::Socket listener)
-      : listener_(std::move(listener)),
+  Server(crypto::Acceptor acceptor, Security security)
+      : acceptor_(std::move(acceptor)),
+        security_(std::move(security)),
         stop_(eventfd(0, EFD_CLOEXEC)),
         thread_([this] { run(); }) {}
   ~Server() {
@@ -85,51 +81,52 @@ class Server {
  private:
   void run() {
     while (true) {
-      const short listens = accept_paused_ ? 0 : POLLIN;
-      std::vector<pollfd> wanted = {{stop_.fd(), POLLIN, 0}, {listener_.fd(), listens, 0}};
+      std::vector<pollfd> wanted = {{stop_.fd(), POLLIN, 0}, {acceptor_.fd(), POLLIN, 0}};
       for (const Client& client : clients_) {
-        const short writes = client.unsent.empty() ? 0 : POLLOUT;
-        wanted.push_back({client.socket.fd(), static_cast<short>(POLLIN | writes), 0});
+        const short writes = client.stream.flushed() ? 0 : POLLOUT;
+        wanted.push_back({client.stream.fd(), static_cast<short>(POLLIN | writes), 0});
       }
-      if (poll(wanted.data(), wanted.size(), accept_paused_ ? kAcceptPause_ms : -1) < 0) continue;
-      accept_paused_ = false;
+      if (poll(wanted.data(), wanted.size(), -1) < 0) continue;
       if (wanted[0].revents != 0) return flush_replies();
       for (size_t i = clients_.size(); i-- > 0;)
         if (wanted[i + 2].revents != 0 && !serve(clients_[i]))
           clients_.erase(clients_.begin() + static_cast<ptrdiff_t>(i));
-      if (wanted[1].revents != 0) accept_one();
+      if (wanted[1].revents != 0) admit();
     }
   }
 
-  void accept_one() {
-    Client client;
-    client.socket = base::Socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (client.socket) return clients_.push_back(std::move(client));
-    accept_paused_ = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
+  // A new client may have sent requests together with the end of its handshake.
+  void admit() {
+    const auto always = [](crypto::Stream&) { return Result<void>(); };
+    while (true) {
+      Result<crypto::Stream> stream = acceptor_.next(security_, always);
+      if (!stream) return;
+      clients_.push_back({.stream = std::move(*stream)});
+      if (!serve(clients_.back())) clients_.pop_back();
+    }
   }
 
   // Receives requests and sends unsent replies. False: the connection is closed.
   bool serve(Client& client) {
     if (!send_unsent(client)) return false;
-    char buffer[4096];
-    const ssize_t n = recv(client.socket.fd(), buffer, sizeof buffer, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-    if (n <= 0) return false;
-    if (!client.dropped) client.received.append(buffer, static_cast<size_t>(n));
+    const Result<void> came = client.stream.receive(4096);
+    if (!came && !waits(came)) return false;
     RequestHead head;
-    while (client.received.size() >= sizeof head && !client.dropped) {
-      std::memcpy(&head, client.received.data(), sizeof head);
+    while (client.stream.received().size() >= sizeof head && !client.dropped) {
+      const std::string_view received = client.stream.received();
+      std::memcpy(&head, received.data(), sizeof head);
       if (head.key_bytes > kMaxBytes || head.value_bytes > kMaxBytes ||
           (head.what != 's' && head.what != 'g'))
         return drop(client, "its request is malformed or larger than 1 MiB");
       const size_t size = sizeof head + head.key_bytes + head.value_bytes;
-      if (client.received.size() < size) return true;
-      std::string key = client.received.substr(sizeof head, head.key_bytes);
-      std::string value = client.received.substr(sizeof head + head.key_bytes, head.value_bytes);
-      client.received.erase(0, size);
+      if (received.size() < size) return true;
+      const std::string key(received.substr(sizeof head, head.key_bytes));
+      std::string value(received.substr(sizeof head + head.key_bytes, head.value_bytes));
+      client.stream.consume(size);
       if (head.what == 's' ? !set(client, key, std::move(value)) : !get(client, key, head.number))
         return false;
     }
+    if (client.dropped) client.stream.consume(client.stream.received().size());
     return true;
   }
 
@@ -154,7 +151,7 @@ class Server {
     const std::map<std::string, std::string>::iterator found = values_.find(client.pending_key);
     if (found == values_.end()) return true;
     client.get_pending = false;
-    if (client.unsent.size() + found->second.size() > kMaxUnsent)
+    if (client.stream.unsent() + found->second.size() > kMaxUnsent)
       return drop(client, "it requested more than 4 MiB of values and did not read them");
     return queue_reply(client, client.number, found->second);
   }
@@ -162,30 +159,22 @@ class Server {
   bool drop(Client& client, const std::string& why) {
     client.dropped = true;
     client.get_pending = false;
-    client.received = {};
+    client.stream.consume(client.stream.received().size());
     return queue_reply(client, 0, why);
   }
 
   bool queue_reply(Client& client, uint32_t number, const std::string& value) {
     const ReplyHead head{number, static_cast<uint32_t>(value.size())};
-    client.unsent.append(reinterpret_cast<const char*>(&head), sizeof head).append(value);
-    return send_unsent(client);
+    const std::string_view bytes(reinterpret_cast<const char*>(&head), sizeof head);
+    return client.stream.queue(bytes_of(bytes)) && client.stream.queue(bytes_of(value)) &&
+           send_unsent(client);
   }
 
   // A dropped client closes the connection when it has read the reason.
   static bool send_unsent(Client& client) {
-    size_t sent = 0;
-    while (sent < client.unsent.size()) {
-      const ssize_t n = ::send(client.socket.fd(), client.unsent.data() + sent,
-                               client.unsent.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno != EAGAIN) return false;
-      if (n < 0) break;
-      sent += static_cast<size_t>(n);
-    }
-    client.unsent.erase(0, sent);
-    if (client.dropped && client.unsent.empty()) shutdown(client.socket.fd(), SHUT_WR);
-    return true;
+    const Result<void> sent = client.stream.flush();
+    if (sent && client.dropped) shutdown(client.stream.fd(), SHUT_WR);
+    return sent || waits(sent);
   }
 
   // Sends the remaining replies to all clients concurrently, for at most kFlushTimeout, so a client
@@ -196,23 +185,23 @@ class Server {
       std::vector<pollfd> wanted;
       bool any = false;
       for (const Client& client : clients_) {
-        wanted.push_back({client.unsent.empty() ? -1 : client.socket.fd(), POLLOUT, 0});
-        any = any || !client.unsent.empty();
+        wanted.push_back({client.stream.flushed() ? -1 : client.stream.fd(), POLLOUT, 0});
+        any = any || !client.stream.flushed();
       }
       const int64_t left_ms = (deadline - base::wall_now()).ms();
       if (!any || left_ms <= 0) return;
       if (poll(wanted.data(), wanted.size(), static_cast<int>(left_ms)) <= 0) continue;
       for (size_t i = 0; i < clients_.size(); ++i)
-        if (wanted[i].revents != 0 && !send_unsent(clients_[i])) clients_[i].unsent.clear();
+        if (wanted[i].revents != 0 && !send_unsent(clients_[i])) clients_[i].stream = {};
     }
   }
 
-  base::Socket listener_;
+  crypto::Acceptor acceptor_;
+  const Security security_;
   base::Socket stop_;
   std::vector<Client> clients_;
   std::map<std::string, std::string> values_;
-  size_t kept_ = 0;             // bytes of keys and values
-  bool accept_paused_ = false;  // no descriptor is left for another connection
+  size_t kept_ = 0;  // bytes of keys and values
   std::thread thread_;
 };
 
@@ -220,8 +209,8 @@ class Server {
 
 class TcpStore : public Store {
  public:
-  TcpStore(base::Socket socket, std::unique_ptr<Server> server)
-      : socket_(std::move(socket)), server_(std::move(server)) {}
+  TcpStore(crypto::Stream stream, std::unique_ptr<Server> server)
+      : stream_(std::move(stream)), server_(std::move(server)) {}
 
   Result<void> set(std::string_view key, std::string_view value) override {
     return request('s', key, value);
@@ -234,7 +223,7 @@ class TcpStore : public Store {
       Result<std::optional<std::string>> reply = next_reply();
       if (!reply) return reply.error();
       if (*reply) return std::move(**reply);
-      const Result<void> received = base::receive_by(socket_, received_, kReceiveBytes, deadline);
+      const Result<void> received = stream_.receive_by(kReceiveBytes, deadline);
       if (!received && received.error().code == Code::timed_out)
         return Error{Code::timed_out, "key '" + std::string(key) + "' was not set within " +
                                           std::to_string(limit.ms()) +
@@ -248,12 +237,12 @@ class TcpStore : public Store {
   Result<std::optional<std::string>> next_reply() {
     std::optional<std::string> reply;
     ReplyHead head;
-    while (!reply && received_.size() >= sizeof head) {
-      std::memcpy(&head, received_.data(), sizeof head);
+    while (!reply && stream_.received().size() >= sizeof head) {
+      std::memcpy(&head, stream_.received().data(), sizeof head);
       if (head.value_bytes > kMaxBytes) return server_lost();
-      if (received_.size() < sizeof head + head.value_bytes) break;
-      std::string value = received_.substr(sizeof head, head.value_bytes);
-      received_.erase(0, sizeof head + head.value_bytes);
+      if (stream_.received().size() < sizeof head + head.value_bytes) break;
+      std::string value(stream_.received().substr(sizeof head, head.value_bytes));
+      stream_.consume(sizeof head + head.value_bytes);
       if (head.number == 0) {
         dropped_ = Error{Code::disconnected, "the store has dropped this process: " + value};
         return *dropped_;
@@ -267,13 +256,13 @@ class TcpStore : public Store {
   Result<void> check_server() {
     if (dropped_) return *dropped_;
     while (true) {
-      const Result<void> received = base::receive_by(socket_, received_, kReceiveBytes, Instant());
+      const Result<void> received = stream_.receive(kReceiveBytes);
       for (bool more = true; more;) {  // replies to gets that timed out
         const Result<std::optional<std::string>> reply = next_reply();
         if (!reply) return reply.error();
         more = reply->has_value();
       }
-      if (!received && received.error().code == Code::timed_out) return {};
+      if (waits(received)) return {};
       if (!received) return server_lost();
     }
   }
@@ -289,7 +278,8 @@ class TcpStore : public Store {
                            static_cast<uint32_t>(value.size())};
     std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
     bytes.append(key).append(value);
-    if (!send_all(socket_, bytes.data(), bytes.size())) return server_lost();
+    if (!stream_.queue(bytes_of(bytes)) || !stream_.flush_by(Instant::never()))
+      return server_lost();
     return {};
   }
   static Error server_lost() {
@@ -297,11 +287,10 @@ class TcpStore : public Store {
             "the process that serves the store has closed the connection: has rank 0 ended?"};
   }
 
-  base::Socket socket_;
+  crypto::Stream stream_;  // a reply may arrive in parts, and a get may time out before the last
   std::unique_ptr<Server> server_;
   std::optional<Error> dropped_;
-  uint32_t number_ = 0;   // of the last request
-  std::string received_;  // a reply may arrive in parts, and a get may time out before the last
+  uint32_t number_ = 0;  // of the last request
 };
 
 Result<std::vector<base::SocketAddress>> resolve_address(std::string_view address, bool serve) {
@@ -313,40 +302,62 @@ Result<std::vector<base::SocketAddress>> resolve_address(std::string_view addres
   return base::resolve(*where, serve && where->host.empty());
 }
 
-Result<base::Socket> listen_at(const base::SocketAddress& at) {
+Result<crypto::Acceptor> listen_at(const base::SocketAddress& at) {
   Result<base::Socket> socket = base::start_listen(at);
-  if (socket) return socket;
+  if (socket) return crypto::Acceptor::listen(std::move(*socket), crypto::Purpose::store);
   return Error{socket.error().code, "cannot serve a store: " + socket.error().message};
 }
 
-// Retries until the limit: rank 0 may be started later.
-Result<base::Socket> connect_to(const base::SocketAddress& to, Duration limit) {
+Result<crypto::Stream> connect_once(const base::SocketAddress& to, const crypto::Terms& terms,
+                                    Instant deadline) {
+  Result<base::Socket> socket = base::connect_by(to, deadline);
+  if (!socket) return socket.error();
+  Result<crypto::Stream> stream =
+      crypto::Stream::open(std::move(*socket), crypto::Side::connecting, terms);
+  if (!stream) return stream;
+  const Result<void> agreed = stream->establish_by(deadline);
+  return agreed ? std::move(stream) : Result<crypto::Stream>(agreed.error());
+}
+
+// Retries until the limit: rank 0 may be started later, or have no time now. Who is refused by it
+// is not asked to wait.
+Result<crypto::Stream> connect_to(const base::SocketAddress& to, std::string_view address,
+                                  const Security& security, Duration limit) {
+  const Result<crypto::Terms> terms = crypto::terms_for(security, crypto::Purpose::store, to);
+  if (!terms) return terms.error();
+  if (terms->mode == crypto::Mode::none)
+    return crypto::needs_secret("store tcp:" + std::string(address));
   const Instant deadline = base::wall_now() + limit;
   while (true) {
-    Result<base::Socket> socket = base::connect_by(to, deadline);
-    if (socket) return socket;
+    const Instant until = std::min(deadline, base::wall_now() + security.limit);
+    Result<crypto::Stream> stream = connect_once(to, *terms, until);
+    if (stream) return stream;
+    const Error& why = stream.error();
+    if (why.code == Code::permission_denied || why.code == Code::not_supported ||
+        why.code == Code::invalid_argument)
+      return Error{why.code, "the store tcp:" + std::string(address) + ": " + why.message};
     if (base::wall_now() > deadline)
       return Error{Code::timed_out,
-                   "cannot reach the store; is rank 0 started? (" + socket.error().message + ")"};
+                   "cannot reach the store; is rank 0 started? (" + why.message + ")"};
     usleep(kRetryInterval_us);
   }
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> open_tcp_store(std::string_view address, bool serve,
-                                              Duration limit) {
+Result<std::unique_ptr<Store>> open_tcp_store(std::string_view address, bool serve, Duration limit,
+                                              const Security& security) {
   Result<std::vector<base::SocketAddress>> found = resolve_address(address, serve);
   if (!found) return found.error();
   std::unique_ptr<Server> server;
   if (serve) {
-    Result<base::Socket> listener = listen_at(found->front());
-    if (!listener) return listener.error();
-    server = std::make_unique<Server>(std::move(*listener));
+    Result<crypto::Acceptor> acceptor = listen_at(found->front());
+    if (!acceptor) return acceptor.error();
+    server = std::make_unique<Server>(std::move(*acceptor), security);
   }
-  Result<base::Socket> socket = connect_to(found->front(), limit);
-  if (!socket) return socket.error();
-  return std::unique_ptr<Store>(std::make_unique<TcpStore>(std::move(*socket), std::move(server)));
+  Result<crypto::Stream> stream = connect_to(found->front(), address, security, limit);
+  if (!stream) return stream.error();
+  return std::unique_ptr<Store>(std::make_unique<TcpStore>(std::move(*stream), std::move(server)));
 }
 
 }  // namespace weft::collective

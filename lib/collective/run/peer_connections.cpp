@@ -18,10 +18,8 @@ struct ConnectionData {
   uint32_t ranks = 0;
   LinkShape shape;
   LinkAddress address;
-  uint16_t liveness_port = 0;  // TCP; of the first lane
-  uint16_t lanes = 0;
-  uint16_t traffic_class = 0;  // of this one
-  uint16_t unused = 0;
+  uint32_t lanes = 0;
+  uint32_t traffic_class = 0;  // of this one
 };
 
 std::string describe(const LinkShape& shape) {
@@ -48,18 +46,11 @@ class LaneConnector {
   Result<void> run() {
     Result<Listener> listener = Listener::listen(host() + ":0");
     if (!listener) return listener.error();
-    if (lane_ == 0) {
-      Result<Liveness> liveness = Liveness::listen(host());
-      if (!liveness) return liveness.error();
-      connections_.liveness = std::move(*liveness);
-    }
     Result<void> done = publish(host() + ":" + std::to_string(listener->port()));
     for (uint32_t peer = 0; done && peer < connections_.rank; ++peer) done = connect_to(peer);
     for (uint32_t peer = connections_.rank + 1; done && peer < connections_.ranks; ++peer)
       done = accept(*listener);
-    if (!done || lane_ > 0) return done;
-    return connections_.liveness.accept(connections_.ranks - 1 - connections_.rank,
-                                        options_.connect_limit);
+    return done;
   }
 
  private:
@@ -112,9 +103,8 @@ class LaneConnector {
     data.ranks = connections_.ranks;
     data.shape = shape();
     data.address = link.address();
-    data.liveness_port = connections_.liveness.port();
-    data.lanes = static_cast<uint16_t>(options_.classes.size());
-    data.traffic_class = static_cast<uint16_t>(options_.classes[lane_]);
+    data.lanes = static_cast<uint32_t>(options_.classes.size());
+    data.traffic_class = options_.classes[lane_];
     ConnectOptions options;
     options.private_data.resize(sizeof data);
     std::memcpy(options.private_data.data(), &data, sizeof data);
@@ -123,6 +113,8 @@ class LaneConnector {
     options.timeout = retries.timeout;
     options.retry_count = static_cast<uint8_t>(retries.count - 1);
     options.limit = options_.connect_limit;
+    options.security = options_.security;
+    options.keep_control = lane_ == 0;
     options.traffic_class = static_cast<uint8_t>(dscp_of(options_.classes[lane_]) << 2);
     return options;
   }
@@ -138,13 +130,7 @@ class LaneConnector {
                    "cannot connect to rank " + std::to_string(peer) + " at " + *address + ": " +
                        connection.error().message +
                        "; if the store is of an earlier job, use a new one"};
-    if (Result<void> accepted = accept_peer(**link, *connection); !accepted) return accepted;
-    ConnectionData data;
-    std::memcpy(&data, connection->peer_data.data(), sizeof data);
-    if (lane_ > 0) return {};
-    return connections_.liveness.connect(peer, address->substr(0, address->rfind(':')),
-                                         data.liveness_port, connections_.rank,
-                                         options_.connect_limit);
+    return accept_peer(**link, *connection);
   }
 
   Result<void> accept(Listener& listener) {
@@ -193,6 +179,7 @@ class LaneConnector {
     WEFT_DCHECK(link.lane == lane_ && peer.rank < connections_.ranks);
     link.set_peer(peer.rank, peer.address);
     connections_.lanes[lane_][peer.rank] = &link;
+    if (lane_ == 0) connections_.liveness.watch(peer.rank, connection.control);
     return {};
   }
 

@@ -21,6 +21,7 @@ struct PeerConnectionOptions {
   Duration connect_limit = Duration::from_s(30);
   Duration dead_peer_timeout = Duration::from_ms(300);
   std::vector<uint32_t> classes = {2};  // of traffic: a lane for each, in this order
+  Security security{};
 };
 
 // `given`, or WEFT_DEVICE if it is empty; empty: Device::open has a default.

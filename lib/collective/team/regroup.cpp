@@ -88,7 +88,8 @@ Result<std::shared_ptr<Team>> create_team(Store& store, uint32_t rank, uint32_t 
                                 .shape = {options.slots, options.slot_bytes},
                                 .connect_limit = connect_limit,
                                 .dead_peer_timeout = options.patience,
-                                .classes = classes_of(options)});
+                                .classes = classes_of(options),
+                                .security = options.security});
   if (!connections) return connections.error();
   std::shared_ptr<Team> team = std::make_shared<Team>(std::move(*connections), options);
   if (network) team->planning().selector = std::make_unique<Selector>(std::move(*network));

@@ -4,20 +4,19 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <thread>
 #include <vector>
 
+#include "lib/crypto/terms.hpp"
+#include "tests/collective/bootstrap/store_support.hpp"
 #include "tests/support/catch.hpp"
-#include "weft/store.hpp"
 
 namespace weft {
 namespace {
@@ -30,18 +29,6 @@ struct Directory {
   }
   ~Directory() { std::filesystem::remove_all(path); }
 };
-
-uint16_t free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  REQUIRE(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  close(fd);
-  return ntohs(address.sin_port);
-}
 
 void talk(Store& first, Store& second) {
   const std::string odd("a\0b/../c", 8);
@@ -106,7 +93,14 @@ TEST_CASE("a TCP store passes values between processes, also if the server start
   CHECK(gone.error().code == Code::disconnected);
 }
 
-// A client of the TCP store whose bytes the test chooses.
+// What both sides of a TCP store in clear text say first.
+std::string terms_in_clear() {
+  const crypto::TermsBytes terms =
+      crypto::Terms{.mode = crypto::Mode::clear, .purpose = crypto::Purpose::store}.bytes();
+  return {reinterpret_cast<const char*>(&terms), sizeof terms};
+}
+
+// A client of the TCP store whose bytes the test chooses, behind its terms.
 class RawClient {
  public:
   explicit RawClient(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -121,6 +115,10 @@ class RawClient {
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     REQUIRE(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    say(terms_in_clear());
+    std::string theirs(terms_in_clear().size(), 0);
+    read_all(theirs.data(), theirs.size());
+    REQUIRE(theirs == terms_in_clear());
   }
   ~RawClient() { close(fd_); }
   void say(const std::string& bytes) {
@@ -166,7 +164,7 @@ const std::string kBig(1 << 20, 'b');
 struct Served {
   const uint16_t port = free_port();
   std::unique_ptr<Store> store =
-      std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(port), true));
+      std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(port), true, kLimit, kClear));
   void keep(const std::string& key, const std::string& value) const {
     REQUIRE(store->set(key, value));
     REQUIRE(store->get(key, Duration::from_s(5)));  // so it is set
@@ -243,50 +241,6 @@ TEST_CASE("a client gets its value when the server ends, though another client d
   for (uint32_t i = 0; i < kMany; ++i) CHECK(client.next().value == kBig);
 }
 
-// Frequent signals, as from an interval timer: system calls return EINTR.
-class Signals {
- public:
-  Signals() {
-    struct sigaction action {};
-    action.sa_handler = [](int) {};
-    sigaction(SIGALRM, &action, &before_);
-    every(2000);
-  }
-  ~Signals() {
-    every(0);
-    sigaction(SIGALRM, &before_, nullptr);
-  }
-
- private:
-  static void every(suseconds_t us) {
-    const itimerval time{{0, us}, {0, us}};
-    setitimer(ITIMER_REAL, &time, nullptr);
-  }
-  struct sigaction before_ {};
-};
-
-TEST_CASE("a get ends in time in a program with signals") {
-  const Directory directory;
-  for (const std::string& address :
-       {"file:" + directory.path, "tcp:127.0.0.1:" + std::to_string(free_port())}) {
-    const auto store = std::move(*Store::open(address, true));
-    const auto other = std::move(*Store::open(address, false));
-    // Ends a get that hangs, with a reply.
-    std::atomic<bool> over{false};
-    std::thread rescue([&] {
-      for (int i = 0; i < 500 && !over; ++i) usleep(10'000);
-      (void)other->set("never", "late");
-    });
-    const Signals signals;
-    const Result<std::string> never = store->get("never", Duration::from_ms(100));
-    over = true;
-    rescue.join();
-    INFO(address);
-    REQUIRE(!never);
-    CHECK(never.error().code == Code::timed_out);
-  }
-}
-
 // A server of the TCP store whose bytes the test chooses.
 class Puppet {
  public:
@@ -298,9 +252,13 @@ class Puppet {
     REQUIRE(bind(listener_, reinterpret_cast<sockaddr*>(&address), size) == 0);
     REQUIRE(listen(listener_, 1) == 0);
     REQUIRE(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    store =
-        std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(ntohs(address.sin_port)), false));
-    peer_ = accept(listener_, nullptr, nullptr);
+    std::thread server([&] {
+      peer_ = accept(listener_, nullptr, nullptr);
+      say(terms_in_clear());
+    });
+    store = std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(ntohs(address.sin_port)),
+                                   false, kLimit, kClear));
+    server.join();
   }
   ~Puppet() {
     hang_up();
