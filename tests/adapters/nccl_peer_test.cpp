@@ -309,6 +309,28 @@ TEST_CASE("a side that gives up tells the other why") {
   CHECK(said.find("has not called accept() for 200 ms") != std::string::npos);
 }
 
+TEST_CASE("each member of a virtual device meets the one at the same place") {
+  const auto meet = [](const char* ours, const char* theirs) {
+    Hello a, b;
+    a.device = ours;
+    b.device = theirs;
+    a.identity = "us";
+    b.identity = "them";
+    const Result<void> fit = check_peer(a, b);
+    const std::string text = std::string("us uses ") + ours + ", them uses " + theirs +
+                             ": give all ranks the same WEFT_DEVICE";
+    if (!fit) CHECK(fit.error().message == text);
+    return static_cast<bool>(fit);
+  };
+  CHECK(meet("srd+udp:lo", "srd+udp:eth0"));
+  CHECK(meet("srd+shm:a;srd+shm:b", "srd+shm:a;srd+shm:b"));
+  CHECK(meet("srd+udp:lo;srd+shm:b", "srd+udp:eth0"));
+  CHECK_FALSE(meet("srd+shm:a", "srd+shm:b"));
+  CHECK_FALSE(meet("srd+udp:lo;srd+shm:a", "srd+udp:lo;srd+shm:b"));
+  CHECK_FALSE(meet("srd+shm:a;srd+shm:b", "srd+shm:b;srd+shm:a"));
+  CHECK_FALSE(meet("srd+shm:a;srd+udp:lo", "srd+udp:lo;srd+shm:a"));
+}
+
 TEST_CASE("traffic classes have eight bits") {
   const NetDevice& device = net_device(kSrd);
   const Listener listener(device);

@@ -6,19 +6,20 @@ import _ctypes
 import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import unittest
 
 import nccl_tools
-from nccl_abi import SUCCESS, Net
+from nccl_abi import REMOTE, SUCCESS, Net
 
 DEVICES = ("srd+udp:lo", "roce+udp:lo", f"srd+shm:process-{os.getpid()}")
 
 
-def transfer(net, text):
+def transfer(net, text, pair=None):
     """A message over a connection of the process with itself."""
-    send, receive = net.pair()
+    send, receive = pair or net.pair()
     out, into = ctypes.create_string_buffer(text), ctypes.create_string_buffer(len(text) + 1)
     _, from_ = net.register(send, out)
     _, to = net.register(receive, into)
@@ -35,18 +36,58 @@ def transfer(net, text):
 
 
 def fork():
-    """The child has devices of its own, and the parent's go on."""
+    """The child has devices of its own, and the parent's go on, also when the child closes what it
+    has inherited."""
     net = Net(nccl_tools.WEFT)
     assert net.init() == SUCCESS, net.log
+    inherited = net.pair()
     transfer(net, b"before")
     child = os.fork()
     if child == 0:
+        net.table.close_send(inherited[0])
+        net.table.close_receive(inherited[1])
         assert net.init() == SUCCESS, net.log
         transfer(net, b"in the child")
         sys.exit(0)
     transfer(net, b"in the parent")
     assert os.waitpid(child, 0)[1] == 0
-    transfer(net, b"after the child")
+    transfer(net, b"after the child", inherited)
+    print("done")
+
+
+def fork_and_wait(handle):
+    """The peer of outlived(): connects, and has a child that does nothing."""
+    net = Net(nccl_tools.WEFT)
+    assert net.init() == SUCCESS, net.log
+    handle = ctypes.create_string_buffer(bytes.fromhex(handle), 128)
+    net.repeat(lambda: net.connect(handle), lambda said: said[0] or said[1])
+    child = os.fork()
+    if child != 0:
+        print(child, flush=True)
+    signal.pause()
+
+
+def outlived():
+    """A peer's end is seen although a child of the peer lives on."""
+    net = Net(nccl_tools.WEFT)
+    assert net.init() == SUCCESS, net.log
+    _, listener, handle = net.listen()
+    with subprocess.Popen([sys.executable, __file__, "fork_and_wait", handle.raw.hex()],
+                          stdout=subprocess.PIPE, text=True) as peer:
+        _, comm = net.repeat(lambda: net.accept(listener), lambda said: said[0] or said[1])
+        child = int(peer.stdout.readline())
+        into = ctypes.create_string_buffer(10)
+        _, memory = net.register(comm, into)
+        _, request = net.irecv(comm, into, 10, memory)
+        assert net.test(request)[:2] == (SUCCESS, 0), net.log
+        peer.kill()
+        try:
+            said = net.repeat(lambda: net.test(request), lambda said: said[0] or said[1])
+            os.kill(child, 0)
+        finally:
+            os.kill(child, signal.SIGKILL)
+    assert said[0] == REMOTE, (said, net.log)
+    assert "its process has ended" in net.warnings()[-1], net.log
     print("done")
 
 
@@ -114,6 +155,9 @@ class Processes(unittest.TestCase):
     def test_fork(self):
         self.runs("fork")
 
+    def test_a_child_outlives_the_peer(self):
+        self.runs("outlived")
+
     def test_it_is_unloaded(self):
         self.runs("reload")
 
@@ -127,9 +171,10 @@ class Processes(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    ROLES = {"fork": fork, "reload": reload, "link": lose_link}
+    ROLES = {"fork": fork, "outlived": outlived, "fork_and_wait": fork_and_wait, "reload": reload,
+             "link": lose_link}
     if len(sys.argv) > 1 and sys.argv[1] in ROLES:
-        ROLES[sys.argv[1]]()
+        ROLES[sys.argv[1]](*sys.argv[2:])
     elif nccl_tools.sanitized():
         nccl_tools.suite.skip("Python cannot load a library with a sanitizer")
     else:

@@ -36,7 +36,7 @@ int64_t connect_limit_ms() {
 Hello Bootstrap::hello_of(const Comm& comm, const Nonce& nonce) {
   Hello hello;
   hello.nonce = nonce;
-  hello.device = comm.device_.spec().substr(0, kMaxName);
+  hello.device = comm.device_.spec();
   hello.identity = identity_of_process();
   hello.service = comm.device_.attributes().qp_type;
   hello.max_part = comm.device_.max_part;

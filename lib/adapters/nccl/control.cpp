@@ -63,22 +63,6 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 
 }  // namespace
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = other.release();
-  }
-  return *this;
-}
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-int Descriptor::release() {
-  const int fd = fd_;
-  fd_ = -1;
-  return fd;
-}
-
 std::string text_of(const Gid& address, uint16_t port) {
   const std::string host = to_string(address);
   return (address.is_ipv4() ? host : "[" + host + "]") + ":" + std::to_string(port);

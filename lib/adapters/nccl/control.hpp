@@ -9,25 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "lib/adapters/nccl/descriptor.hpp"
 #include "lib/adapters/nccl/messages.hpp"
 #include "weft/result.hpp"
 #include "weft/types.hpp"
 
 namespace weft::nccl {
-
-// A descriptor that is closed with the object.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor();
-  int fd() const { return fd_; }
-  int release();
-
- private:
-  int fd_;
-};
 
 // An address and TCP port; `interface_index` is for link-local addresses. "[::1]:7", "10.0.0.1:7".
 std::string text_of(const Gid& address, uint16_t port);

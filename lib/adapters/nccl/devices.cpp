@@ -97,6 +97,15 @@ void OpenDevice::log_events() const {
   }
 }
 
+std::string NetDevice::spec() const {
+  std::string list;
+  for (const std::shared_ptr<OpenDevice>& each : devices) {
+    const std::string& of_member = each->device.attributes().spec;
+    list += (list.empty() ? "" : ";") + of_member.substr(0, of_member.find(','));
+  }
+  return list;
+}
+
 DeviceList& DeviceList::of_process() {
   static DeviceList list;
   return list;

@@ -39,8 +39,8 @@ struct NetDevice {
   std::vector<std::shared_ptr<OpenDevice>> devices;  // of the members, a lane each
 
   const DeviceAttributes& attributes() const { return devices.front()->device.attributes(); }
-  // The device string of the first member without keys.
-  std::string spec() const { return attributes().spec.substr(0, attributes().spec.find(',')); }
+  // The device strings of the members without keys, in the form of WEFT_DEVICE.
+  std::string spec() const;
 };
 
 // Any thread.

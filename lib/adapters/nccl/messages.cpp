@@ -2,10 +2,12 @@
 // See messages.hpp.
 #include "lib/adapters/nccl/messages.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "lib/adapters/nccl/bytes.hpp"
 #include "lib/base/check.hpp"
+#include "lib/base/device_choice.hpp"
 
 namespace weft::nccl {
 namespace {
@@ -14,6 +16,15 @@ constexpr uint32_t kMagic = 0x31636E77;  // "wnc1"
 constexpr uint8_t kOrder = std::endian::native == std::endian::little ? 1 : 2;
 
 bool is_shm(const std::string& device) { return device.find("+shm") != std::string::npos; }
+
+// Whether each member can reach the one at the same place: shared memory only of the same name.
+bool can_meet(const std::string& ours, const std::string& peer) {
+  const std::vector<std::string> a = base::split_device_list(ours);
+  const std::vector<std::string> b = base::split_device_list(peer);
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    if (a[i] != b[i] && (is_shm(a[i]) || is_shm(b[i]))) return false;
+  return true;
+}
 
 }  // namespace
 
@@ -33,8 +44,8 @@ std::vector<std::byte> emit_hello(const Hello& hello) {
   writer.array(hello.nonce);
   writer.number(kProtocolVersion);
   writer.number(kOrder);
-  writer.text(hello.device.substr(0, kMaxName));
-  writer.text(hello.identity.substr(0, kMaxName));
+  writer.text(hello.device.substr(0, kMaxDevice));
+  writer.text(hello.identity.substr(0, kMaxIdentity));
   writer.number(static_cast<uint8_t>(hello.service));
   writer.number(hello.traffic_class);
   writer.number(hello.ring_address);
@@ -122,8 +133,7 @@ std::string parse_reject(std::span<const std::byte> body) { return Reader(body).
 uint32_t parse_goodbye(std::span<const std::byte> body) { return Reader(body).number<uint32_t>(); }
 
 Result<void> check_peer(const Hello& ours, const Hello& peer) {
-  const bool shm = is_shm(ours.device) || is_shm(peer.device);
-  if (ours.service == peer.service && (!shm || ours.device == peer.device)) return {};
+  if (ours.service == peer.service && can_meet(ours.device, peer.device)) return {};
   return Error{Code::mismatch, ours.identity + " uses " + ours.device + ", " + peer.identity +
                                    " uses " + peer.device +
                                    ": give all ranks the same WEFT_DEVICE"};

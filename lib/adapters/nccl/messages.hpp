@@ -24,7 +24,7 @@ namespace weft::nccl {
 inline constexpr uint16_t kProtocolVersion = 1;
 inline constexpr size_t kMaxLanes = 8;  // queue pairs of a connection
 inline constexpr size_t kMessageHeader = 8, kMaxBody = 2048;
-inline constexpr size_t kMaxName = 128;  // bytes of Hello::device and ::identity
+inline constexpr size_t kMaxDevice = 512, kMaxIdentity = 128;  // bytes of these in a hello
 
 enum class Message : uint16_t { hello = 1, ready = 2, goodbye = 3, reject = 4 };
 
@@ -38,7 +38,7 @@ struct LaneAddress {
 
 struct Hello {
   Nonce nonce{};
-  std::string device;    // device string without keys, of the first member
+  std::string device;    // device strings without keys, with a semicolon between two members
   std::string identity;  // "host HOST, process PID": for messages
   QpType service = QpType::rc;
   uint8_t traffic_class = 0;
@@ -68,7 +68,8 @@ Result<Hello> parse_hello(std::span<const std::byte> body);
 std::string parse_reject(std::span<const std::byte> body);
 uint32_t parse_goodbye(std::span<const std::byte> body);
 
-// Whether two sides can be connected. Error: mismatch; the text is for both.
+// Whether two sides can be connected, each member of a virtual device with the other side's member
+// at the same place. Error: mismatch; the text is for both.
 Result<void> check_peer(const Hello& ours, const Hello& peer);
 
 }  // namespace weft::nccl
