@@ -5,6 +5,8 @@
 #include <infiniband/efadv.h>
 
 #include <cstring>
+#include <ctime>
+#include <utility>
 #include <vector>
 
 #include "tests/verbs_calls/cases.hpp"
@@ -56,6 +58,7 @@ struct SrdEnds {
   ibv_cq* cqs[2] = {ibv_create_cq(context, 32, nullptr, nullptr, 0),
                     ibv_create_cq(context, 32, nullptr, nullptr, 0)};
   ibv_qp* qps[2] = {};
+  ibv_qp* spare = nullptr;
   std::vector<char> memory = std::vector<char>(8192);
   ibv_mr* mr = ibv_reg_mr(pd, memory.data(), memory.size(),
                           kAllAccess & ~static_cast<unsigned>(IBV_ACCESS_MW_BIND));
@@ -208,11 +211,37 @@ void check_refusals(SrdEnds& ends) {
   efadv_cq_init_attr wanted{};
   ibv_cq_init_attr_ex cq_attr{};
   cq_attr.cqe = 4;
-  wanted.wc_flags = EFADV_WC_EX_WITH_SGID;
+  wanted.wc_flags = EFADV_WC_EX_WITH_SGID | 2;
   CHECK_REFUSED(EOPNOTSUPP, efadv_create_cq(ends.context, &cq_attr, &wanted, sizeof wanted));
-  wanted.wc_flags = 0;
+}
+
+// A receive says whose it is.
+void check_senders(SrdEnds& ends) {
+  efadv_cq_init_attr wanted{};
+  wanted.wc_flags = EFADV_WC_EX_WITH_SGID;
+  ibv_cq_init_attr_ex cq_attr{};
+  cq_attr.cqe = 4;
+  cq_attr.wc_flags = IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SRC_QP;
   ibv_cq_ex* const cq = efadv_create_cq(ends.context, &cq_attr, &wanted, sizeof wanted);
   REQUIRE(cq != nullptr);
+  efadv_qp_init_attr efa{};
+  ibv_qp_init_attr_ex attr = attributes(ends.pd, ibv_cq_ex_to_cq(cq));
+  std::swap(ends.qps[1], ends.spare);
+  ends.qps[1] = efadv_create_qp_ex(ends.context, &attr, &efa, sizeof efa);
+  REQUIRE(ends.qps[1] != nullptr);
+  move_to_rts(ends.qps[1]);
+  ends.receive();
+  ends.request(10, [](ibv_qp_ex* ex) { ibv_wr_send(ex); });
+  ibv_poll_cq_attr poll{};
+  const std::time_t until = std::time(nullptr) + 20;
+  while (ibv_start_poll(cq, &poll) != 0) REQUIRE(std::time(nullptr) < until);
+  ibv_gid gid{};
+  CHECK(efadv_wc_read_sgid(efadv_cq_from_ibv_cq_ex(cq), &gid) == 0);
+  CHECK(std::memcmp(&gid, &ends.address.grh.dgid, sizeof gid) == 0);
+  CHECK(ibv_wc_read_slid(cq) == 0xFFFF && ibv_wc_read_src_qp(cq) == ends.qps[0]->qp_num);
+  ibv_end_poll(cq);
+  CHECK_ERROR(0, ibv_destroy_qp(ends.qps[1]));
+  std::swap(ends.qps[1], ends.spare);
   CHECK_ERROR(0, ibv_destroy_cq(ibv_cq_ex_to_cq(cq)));
 }
 
@@ -224,4 +253,5 @@ void check_srd() {
   check_operations(ends);
   check_post_send(ends);
   check_refusals(ends);
+  check_senders(ends);
 }

@@ -77,7 +77,8 @@ struct Context {
   Device device;
   uint32_t fork;                // of DeviceEntry, when it was opened: else it is a parent's
   uint8_t sl_of_datagrams = 0;  // ibv_wc::sl, see device/port.hpp
-  int event_ready;  // eventfd: readable while `events` is not empty; async_fd watches it
+  uint16_t slid = 0;  // ibv_wc::slid; of SRD 0xFFFF: the sender has no address handle here
+  int event_ready;    // eventfd: readable while `events` is not empty; async_fd watches it
   std::deque<ibv_async_event> events;  // under DeviceEntry::lock
   // 1 for the program until ibv_close_device, and 1 for each object: the last one frees it.
   Users references{0};
@@ -144,6 +145,14 @@ struct Ah {
   AddressHandle handle;
 };
 
+// Reads the sender of an SRD receive: to programs it is the struct efadv_cq of efadv.h.
+struct SenderReader {
+  uint64_t comp_mask = 0;
+  int (*read_sgid)(SenderReader* self, ibv_gid* gid) = nullptr;
+  bool (*is_unsolicited)(SenderReader* self) = nullptr;  // in newer headers
+  Cq* cq = nullptr;
+};
+
 struct Cq {
   ibv_cq_ex cq;  // begins with the members of ibv_cq
   CompletionQueue queue;
@@ -158,6 +167,7 @@ struct Cq {
   Instant current_time{};
   size_t left_to_poll = 0;   // of the completions that were there at ibv_start_poll
   bool polls_again = false;  // there may have been more
+  SenderReader sender{};     // constant
 };
 
 struct Srq {
@@ -219,6 +229,7 @@ const weft::QueuePair& weft_verbs_qp(ibv_qp* qp);
 // For libefa.so.1. The device of a context; null: it has no SRD, or is the system's library's.
 const weft::Device* weft_verbs_srd_device(ibv_context* context);
 ibv_qp* weft_verbs_create_srd_qp(ibv_context* context, ibv_qp_init_attr_ex* attr);
+weft::drop_in::SenderReader* weft_verbs_sender_reader(ibv_cq_ex* cq);
 const weft::AddressHandle& weft_verbs_ah(ibv_ah* ah);
 // Sets ibv_qp::state from the state of the queue pair, after the connection manager has moved it.
 void weft_verbs_refresh_state(ibv_qp* qp);

@@ -97,6 +97,7 @@ ibv_context* open(DeviceEntry& entry) {
   verbs.num_comp_vectors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   verbs.async_fd = verbs.cmd_fd = -1;
   context->sl_of_datagrams = sl_of_datagrams(context->device.attributes().gid);
+  if (context->device.attributes().qp_type == QpType::srd) context->slid = 0xFFFF;
   pthread_mutex_init(&verbs.mutex, nullptr);
   set_operations(context->verbs);
   entry.contexts.reserve(entry.contexts.size() + 1);

@@ -82,7 +82,7 @@ int efadv_query_device(ibv_context* verbs, efadv_device_attr* attr, uint32_t siz
   all.max_sq_wr = all.max_rq_wr = has->max_qp_wr;
   all.max_sq_sge = all.max_rq_sge = clamped<uint16_t>(has->max_sge);
   all.inline_buf_size = clamped<uint16_t>(has->max_inline);
-  all.device_caps = EFADV_DEVICE_ATTR_CAPS_RNR_RETRY;
+  all.device_caps = EFADV_DEVICE_ATTR_CAPS_RNR_RETRY | EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID;
   if (has->has_read) all.device_caps |= EFADV_DEVICE_ATTR_CAPS_RDMA_READ;
   if (has->has_write) all.device_caps |= kCanWrite;
   all.max_rdma_size = clamped<uint32_t>(has->max_message);
@@ -112,7 +112,6 @@ ibv_qp* efadv_create_driver_qp(ibv_pd* pd, ibv_qp_init_attr* attr, uint32_t driv
   return qp;
 }
 
-// Numbers of address handles begin with 1: the 0 in ibv_wc::slid is none.
 int efadv_query_ah(ibv_ah* ah, efadv_ah_attr* attr, uint32_t size) {
   constexpr const char* kCall = "efadv_query_ah";
   if (srd_attributes(ah->context, kCall) == nullptr) return EOPNOTSUPP;
@@ -129,14 +128,15 @@ ibv_cq_ex* efadv_create_cq(ibv_context* verbs, ibv_cq_init_attr_ex* attr, efadv_
   if (srd_attributes(verbs, kCall) == nullptr) return nullptr;
   if (size < sizeof *efa || efa->comp_mask != 0)
     return refuse(EINVAL, kCall, "the structure is too short, or its comp_mask is not 0"), nullptr;
-  if (efa->wc_flags != 0 || !is_known(efa, sizeof *efa, size))
-    return refuse(EOPNOTSUPP, kCall, "completions have no GID of the sender"), nullptr;
+  if ((efa->wc_flags & ~uint64_t{EFADV_WC_EX_WITH_SGID}) != 0 || !is_known(efa, sizeof *efa, size))
+    return refuse(EOPNOTSUPP, kCall, "only EFADV_WC_EX_WITH_SGID is known"), nullptr;
   return ibv_create_cq_ex(verbs, attr);
 }
 
-efadv_cq* efadv_cq_from_ibv_cq_ex(ibv_cq_ex*) {
-  static efadv_cq none{.comp_mask = 0, .wc_read_sgid = [](efadv_cq*, ibv_gid*) { return -ENOENT; }};
-  return &none;
+efadv_cq* efadv_cq_from_ibv_cq_ex(ibv_cq_ex* cq) {
+  static_assert(offsetof(efadv_cq, wc_read_sgid) ==
+                offsetof(weft::drop_in::SenderReader, read_sgid));
+  return reinterpret_cast<efadv_cq*>(weft_verbs_sender_reader(cq));
 }
 
 // Of newer headers. No interconnect has a number; queues are not in memory that a program can map.

@@ -22,7 +22,7 @@ void convert(const Cq& cq, const Completion& from, ibv_wc& to) noexcept {
   to.src_qp = from.source_qp.value;
   to.wc_flags = wc_flags_of(from);
   to.pkey_index = 0;
-  to.slid = 0;
+  to.slid = cq.context->slid;
   to.sl = (to.wc_flags & IBV_WC_GRH) != 0 ? sl_of(cq) : 0;
   to.dlid_path_bits = 0;
 }

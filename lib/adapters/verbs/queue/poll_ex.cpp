@@ -2,6 +2,7 @@
 // Extended completion queues: one completion at a time, whose fields are read by functions.
 #include "lib/adapters/verbs/queue/poll_ex.hpp"
 
+#include <cstring>
 #include <ctime>
 
 #include "lib/adapters/verbs/queue/poll.hpp"
@@ -53,7 +54,7 @@ __be32 read_imm_data(ibv_cq_ex* cq) noexcept { return imm_or_key_of(of(cq).curre
 uint32_t read_qp_num(ibv_cq_ex* cq) noexcept { return of(cq).current.qp.value; }
 uint32_t read_src_qp(ibv_cq_ex* cq) noexcept { return of(cq).current.source_qp.value; }
 unsigned read_wc_flags(ibv_cq_ex* cq) noexcept { return wc_flags_of(of(cq).current); }
-uint32_t read_slid(ibv_cq_ex*) noexcept { return 0; }
+uint32_t read_slid(ibv_cq_ex* cq) noexcept { return of(cq).context->slid; }
 uint8_t read_dlid_path_bits(ibv_cq_ex*) noexcept { return 0; }
 
 uint8_t read_sl(ibv_cq_ex* verbs) noexcept {
@@ -73,9 +74,19 @@ uint64_t read_completion_wallclock_ns(ibv_cq_ex* verbs) noexcept {
   return static_cast<uint64_t>(wall.tv_sec * 1'000'000'000 + wall.tv_nsec - age);
 }
 
+int read_sgid(SenderReader* self, ibv_gid* gid) noexcept {
+  const Cq& cq = *self->cq;
+  if (cq.current.type < WorkType::recv) return -ENOENT;
+  const auto address = cq.context->device.peer_address(cq.current.source_peer);
+  if (!address) return -ENOENT;
+  std::memcpy(gid->raw, address->bytes.data(), sizeof gid->raw);
+  return 0;
+}
+
 }  // namespace
 
 void set_extended_poll(Cq& cq, uint64_t wc_flags) noexcept {
+  cq.sender = {.comp_mask = 0, .read_sgid = read_sgid, .is_unsolicited = nullptr, .cq = &cq};
   ibv_cq_ex& to = cq.cq;
   const auto wants = [&](uint64_t flag) { return (wc_flags & flag) != 0; };
   to.start_poll = start_poll;
@@ -97,3 +108,7 @@ void set_extended_poll(Cq& cq, uint64_t wc_flags) noexcept {
 }
 
 }  // namespace weft::drop_in
+
+weft::drop_in::SenderReader* weft_verbs_sender_reader(ibv_cq_ex* cq) {
+  return &weft::drop_in::of(cq).sender;
+}
