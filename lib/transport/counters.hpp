@@ -35,7 +35,7 @@ namespace weft::transport {
   X(access_errors) X(request_errors) X(cq_overruns) X(events_lost) \
   X(connects_throttled) \
   X(tx_fills) X(tx_aborts) X(tx_resets) X(rx_resets) X(tail_probes) X(path_probes) X(path_losses) \
-  X(rx_out_of_window) X(rx_over_credit) X(rx_trimmed) X(trim_losses) \
+  X(rx_out_of_window) X(rx_over_credit) X(rx_guesses_dropped) X(rx_trimmed) X(trim_losses) \
   X(rx_other_incarnation) X(rx_stale_stream) \
   X(rx_unknown_peer) \
   X(streams_replaced) X(peers_lost) X(peers_forgotten) X(peers_challenged) X(spurious_retransmits) \

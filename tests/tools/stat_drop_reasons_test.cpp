@@ -28,7 +28,8 @@ const std::set<std::string> kDrops = {
     "rx_no_receive", "rx_too_long", "rx_message_lost", "rx_message_rest", "rx_ghost_ack",
     "rx_bad_response", "rx_stale_response", "rx_lost_resource", "rx_after_nak", "rx_unsupported",
     "rx_pull_failed", "access_errors", "request_errors", "events_lost", "rx_out_of_window",
-    "rx_over_credit", "rx_other_incarnation", "rx_stale_stream", "rx_unknown_peer",
+    "rx_over_credit", "rx_guesses_dropped", "rx_other_incarnation", "rx_stale_stream",
+    "rx_unknown_peer",
     // agent
     "cm_malformed", "cm_strangers", "cm_bad_source", "cm_unexpected", "cm_answers_dropped",
     "cm_no_memory",

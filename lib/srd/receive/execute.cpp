@@ -156,7 +156,7 @@ Outcome execute(ReceiveContext& ctx, Peer& peer, const Arrival& a, SrdReason& wh
   }
   const bool has_key = wire::has_remote(p.opcode) || wire::takes_receive(p.opcode, p.flags);
   if (has_key && peer.guesses.too_many(a.now)) {
-    ctx.count(Count::access_errors);
+    ctx.count(Count::rx_guesses_dropped);
     return Outcome::dropped;
   }
   QueuePair* const qp = ctx.find_qp(p.dest);

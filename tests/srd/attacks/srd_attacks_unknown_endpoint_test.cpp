@@ -100,9 +100,12 @@ TEST_CASE("wrong keys slow down the peer that names them, and no other, threat:A
   for (uint64_t i = 0; i < 1000; ++i) guess(known + 1 + i, sequence);
   t.add(guesser, known, sequence++);
   REQUIRE(t.word == 2);
+  const auto dropped = [&t] { return t.engine.counters()[Count::rx_guesses_dropped]; };
+  CHECK(dropped() == 0);
   for (int i = 0; i < srd::KeyGuesses::kMost; ++i) guess(known, sequence++);
   t.add(guesser, known, sequence);
   CHECK(t.word == 2);  // a right key is not looked at either
+  CHECK(dropped() == 1);
   t.add(honest, t.secret(honest, kTheirPrefix));
   CHECK(t.word == 3);
   t.now = t.now + srd::KeyGuesses::kForgiveAfter;
