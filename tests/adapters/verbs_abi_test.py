@@ -40,11 +40,12 @@ def readelf(option, path):
                           capture_output=True).stdout
 
 
-def path_of_system():
-    """The path of the library that the linker finds."""
+def path_of_system(name="libibverbs"):
+    """The path of the library that the linker finds, or None."""
     listed = subprocess.run(["/sbin/ldconfig", "-p"], check=True, text=True,
                             capture_output=True).stdout
-    return re.search(r"^\s*libibverbs\.so\.1 .*=> (\S+)$", listed, re.M).group(1)
+    found = re.search(rf"^\s*{name}\.so\.1 .*=> (\S+)$", listed, re.M)
+    return found and found.group(1)
 
 
 def exports(path):
@@ -93,6 +94,14 @@ class Abi(unittest.TestCase):
         self.assertEqual({name for name in needed if name.startswith("lib")},
                          {"libweft.so.0", "libstdc++.so.6", "libgcc_s.so.1", "libc.so.6"})
         self.assertRegex(dynamic, r"RUNPATH.*\[\$ORIGIN")
+
+    @unittest.skipUnless(path_of_system("libefa"), "not installed: ibverbs-providers")
+    def test_libefa(self):
+        ours, systems = exports(drop_in.LIBRARIES / "libefa.so.1"), exports(path_of_system("libefa"))
+        wanted = {row for row in systems if row[0].startswith("efadv_")}
+        self.assertGreater(len(wanted), 5)
+        self.assertEqual(wanted - ours, set())
+        self.assertTrue(all(row[1].startswith("EFA_1.") for row in ours), ours)
 
     def test_names_and_rates_are_the_systems(self):
         said = [json.loads(subprocess.run([sys.executable, "-c", PURE, path], check=True, text=True,
