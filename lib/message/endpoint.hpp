@@ -41,8 +41,8 @@ class Endpoint {
   std::optional<Peeked> peek(const Pattern& pattern, bool claim, void* context);
   // Receives a message that was claimed with `request.context`. Error: not_found.
   Code receive_claimed(const ReceiveMessage& request);
-  // Drops a message that was claimed with the context; its sender sees success. False: none was.
-  bool discard_claimed(const void* context);
+  // Drops a message that was claimed with the context; its sender sees success. Nothing: none was.
+  std::optional<Peeked> discard_claimed(const void* context);
 
   // A message from a peer; `bytes` may be reused afterwards. Those of kFirstOther and above are
   // not for the endpoint.

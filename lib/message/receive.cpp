@@ -111,9 +111,10 @@ Code Endpoint::receive_claimed(const ReceiveMessage& request) {
   return Code::ok;
 }
 
-bool Endpoint::discard_claimed(const void* context) {
+std::optional<Peeked> Endpoint::discard_claimed(const void* context) {
   WaitingMessage* const message = unclaim(claimed_, context);
-  if (message == nullptr) return false;
+  if (message == nullptr) return {};
+  const Peeked seen = peeked_of(*message);
   const Peer from = message->envelope.peer;
   if (message->header.kind == Kind::announce)
     answer(from, message->header.transfer, false);
@@ -121,7 +122,7 @@ bool Endpoint::discard_claimed(const void* context) {
     return_credit(from, state_of(from));
   message->bytes.reset();
   messages_.give(message);
-  return true;
+  return seen;
 }
 
 void Endpoint::on_eager(Peer from, PeerState& peer, const Header& header,

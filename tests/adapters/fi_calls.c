@@ -111,6 +111,22 @@ static void closed_peer(void) {
   CHECK(entry.err != 0 && entry.prov_errno != 0);
 }
 
+// The completion of a message that was claimed and dropped names it.
+static void discarded_has_tag(void) {
+  struct side a = enabled(), b = enabled();
+  const fi_addr_t to = insert(&a, &b.name);
+  struct fi_msg_tagged msg = {.addr = FI_ADDR_UNSPEC, .tag = 0x9011, .context = &a};
+  struct fi_cq_err_entry none;
+  OK(fi_tinject(a.ep, "1234", 4, to, msg.tag));
+  do {
+    OK(fi_trecvmsg(b.ep, &msg, FI_PEEK | FI_CLAIM));
+    nap();
+  } while (fi_cq_readerr(b.cq, &none, 0) == 1);
+  IS(completed(b.cq, NULL).tag, msg.tag);
+  OK(fi_trecvmsg(b.ep, &msg, FI_CLAIM | FI_DISCARD));
+  IS(completed(b.cq, NULL).tag, msg.tag);
+}
+
 static void *close_endpoint(void *ep) {
   OK(fi_close(&((struct fid_ep *)ep)->fid));
   return NULL;
@@ -231,6 +247,104 @@ static void atomic_errors(void) {
   CHECK(word == 2 && result == 1);
 }
 
+// Opens the domain again for keys of the program's choice, and offsets for addresses.
+static void open_with_keys(int mr_mode) {
+  struct fi_info *hints = hints_of("weft", FI_EP_RDM, FI_MSG | FI_RMA | FI_ATOMIC);
+  hints->domain_attr->mr_mode = mr_mode;
+  OK(fi_close(&domain->fid));
+  fi_freeinfo(info);
+  OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
+  IS(info->domain_attr->mr_mode, mr_mode);
+  IS(info->domain_attr->mr_key_size, 8);
+  OK(fi_domain(fabric, info, &domain, NULL));
+  fi_freeinfo(hints);
+}
+
+static struct fid_mr *keyed(void *bytes, size_t length, uint64_t key) {
+  struct fid_mr *mr;
+  OK(fi_mr_reg(domain, bytes, length, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, key, 0, &mr, NULL));
+  IS(fi_mr_key(mr), key);
+  return mr;
+}
+
+// WRITEs, READs and atomics by a key that the peer knows from nowhere; addresses count from the
+// beginning of the region.
+static void user_keys(void) {
+  enum { kLarge = 100000 };
+  const uint64_t key = 0xFEDCBA9876543210;
+  open_with_keys(0);
+  struct side a = enabled(), b = enabled();
+  const fi_addr_t to = insert(&a, &b.name);
+  static char first[kLarge], second[kLarge], from[kLarge], into[kLarge];
+  struct fid_mr *mr = keyed(first, kLarge, key), *same;
+  IS(fi_mr_reg(domain, second, kLarge, FI_REMOTE_READ, 0, key, 0, &same, NULL), -FI_ENOKEY);
+  for (int i = 0; i < kLarge; ++i) from[i] = (char)(i * 7);
+  OK(fi_write(a.ep, from, kLarge - 8, NULL, to, 8, key, NULL));
+  completed(a.cq, NULL);
+  CHECK(memcmp(first + 8, from, kLarge - 8) == 0);
+  OK(fi_read(a.ep, into, 100, NULL, to, 8, key, NULL));
+  completed(a.cq, NULL);
+  CHECK(memcmp(into, from, 100) == 0);
+  for (int i = 0; i < 50; ++i) POST(fi_inject_write(a.ep, from, 1000, to, 500, key));
+  uint64_t one = 1, old = 9;
+  memset(first, 0, 8);
+  OK(fi_fetch_atomic(a.ep, &one, 1, NULL, &old, NULL, to, 0, key, FI_UINT64, FI_SUM, NULL));
+  completed(a.cq, NULL);
+  IS(old, 0);
+  memcpy(&old, first, sizeof old);
+  IS(old, 1);
+  // Another region has the key now: the peer asks again, and never writes to the first.
+  OK(fi_close(&mr->fid));
+  mr = keyed(second, kLarge, key);
+  memset(first, 0, kLarge);
+  OK(fi_write(a.ep, from, kLarge, NULL, to, 0, key, NULL));
+  completed(a.cq, NULL);
+  CHECK(memcmp(second, from, kLarge) == 0);
+  CHECK(first[0] == 0 && memcmp(first, first + 1, kLarge - 1) == 0);
+  OK(fi_close(&mr->fid));
+  OK(fi_write(a.ep, from, 8, NULL, to, 0, key, from));
+  struct fi_cq_err_entry entry = failed_entry(a.cq);
+  CHECK(entry.op_context == from);
+  IS(entry.err, FI_EACCES);
+  OK(fi_read(a.ep, into, 8, NULL, to, 0, 4711, into));
+  entry = failed_entry(a.cq);
+  CHECK(entry.op_context == into);
+  IS(entry.err, FI_EACCES);
+  close_side(&a);
+  close_side(&b);
+}
+
+// The same with virtual addresses; and a region without remote access needs no key of its own.
+static void user_keys_at_addresses(void) {
+  open_with_keys(FI_MR_VIRT_ADDR);
+  struct side a = enabled(), b = enabled();
+  const fi_addr_t to = insert(&a, &b.name);
+  uint64_t word = 0, value = 77;
+  struct fid_mr *const mr = keyed(&word, sizeof word, 1), *local;
+  OK(fi_mr_reg(domain, &value, sizeof value, FI_SEND, 0, 1, 0, &local, NULL));
+  OK(fi_write(a.ep, &value, sizeof value, NULL, to, (uintptr_t)&word, 1, NULL));
+  completed(a.cq, NULL);
+  IS(word, 77);
+  OK(fi_write(a.ep, &value, sizeof value, NULL, to, (uintptr_t)&word + 1, 1, &value));
+  IS(failed_entry(a.cq).err, FI_EACCES);
+  OK(fi_close(&mr->fid));
+  OK(fi_close(&local->fid));
+}
+
+// What is no key of the provider is refused, and not cut.
+static void long_keys(void) {
+  struct side a = enabled(), b = enabled();
+  const fi_addr_t to = insert(&a, &b.name);
+  uint64_t word = 0, value = 77;
+  struct fid_mr *const mr = exposed(&word, sizeof word);
+  const uint64_t key = fi_mr_key(mr) | 1ull << 32;
+  IS(fi_write(a.ep, &value, sizeof value, NULL, to, (uintptr_t)&word, key, NULL),
+     -FI_EKEYREJECTED);
+  OK(fi_atomic(a.ep, &value, 1, NULL, to, (uintptr_t)&word, key, FI_UINT64, FI_SUM, NULL));
+  IS(failed_entry(a.cq).err, FI_EACCES);
+  IS(word, 0);
+}
+
 // A fenced operation waits for those to its peer, and for no others.
 static void fence(void) {
   enum { kSize = 100000 };
@@ -256,11 +370,15 @@ int main(int count, char **words) {
        FI_MSG | FI_SOURCE | FI_DIRECTED_RECV},
       {"closed_peer", closed_peer, FI_VERSION(1, 17), FI_MSG},
       {"injected_before_close", injected_before_close, FI_VERSION(1, 17), FI_MSG},
+      {"discarded_has_tag", discarded_has_tag, FI_VERSION(1, 17), FI_TAGGED},
       {"errors_have_texts", errors_have_texts, FI_VERSION(1, 17), FI_MSG | FI_TAGGED},
       {"old_error_entry", old_error_entry, FI_VERSION(1, 4), FI_MSG},
       {"wrong_calls", wrong_calls, FI_VERSION(1, 17), FI_MSG},
       {"modifiers", modifiers, FI_VERSION(1, 17), FI_MSG},
       {"atomic_errors", atomic_errors, FI_VERSION(1, 17), FI_MSG | FI_ATOMIC},
+      {"user_keys", user_keys, FI_VERSION(1, 17), FI_MSG},
+      {"user_keys_at_addresses", user_keys_at_addresses, FI_VERSION(1, 17), FI_MSG},
+      {"long_keys", long_keys, FI_VERSION(1, 17), FI_MSG | FI_RMA | FI_ATOMIC},
       {"fence", fence, FI_VERSION(1, 17), FI_MSG | FI_FENCE},
   };
   return run_cases(count, words, kCases, sizeof kCases / sizeof kCases[0], open_domain);

@@ -4,6 +4,7 @@
 #include "lib/adapters/fi/common/cntr.hpp"
 #include "lib/adapters/fi/common/cq.hpp"
 #include "lib/adapters/fi/common/eq.hpp"
+#include "lib/adapters/fi/common/info.hpp"
 #include "lib/adapters/fi/common/objects.hpp"
 
 namespace weft::fi {
@@ -95,7 +96,10 @@ Domain::Domain(Fabric& parent, const fi_info& info, void* user_context) noexcept
                  .mr = &registration_ops()},
       fabric(parent),
       device(parent.device),
-      mr_mode(info.domain_attr->mr_mode) {
+      mr_mode(info.domain_attr->mr_mode),
+      has_user_keys(takes_user_keys() && (info.caps & (FI_RMA | FI_ATOMIC)) != 0 &&
+                    mr_mode != FI_MR_BASIC && (mr_mode & FI_MR_PROV_KEY) == 0),
+      has_offsets(mr_mode != FI_MR_BASIC && (mr_mode & FI_MR_VIRT_ADDR) == 0) {
   fabric.retain();
 }
 

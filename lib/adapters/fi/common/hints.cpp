@@ -67,15 +67,22 @@ int restrict_registration(fi_info& info, uint32_t version, const fi_info& hints)
   const int asked = hints.domain_attr ? hints.domain_attr->mr_mode : kRegistrationModes;
   int& mode = info.domain_attr->mr_mode;
   const bool remote = (info.caps & (FI_RMA | FI_ATOMIC)) != 0;
-  if (FI_VERSION_LT(version, FI_VERSION(1, 5)) || asked == FI_MR_BASIC) {
-    mode = FI_MR_BASIC;
-    return asked == FI_MR_SCALABLE && remote ? excluded("domain_attr->mr_mode FI_MR_SCALABLE") : 0;
-  }
-  if (!remote) return mode = 0, 0;
-  if (has_beyond(FI_MR_VIRT_ADDR | FI_MR_PROV_KEY, static_cast<uint64_t>(asked)))
+  if (FI_VERSION_LT(version, FI_VERSION(1, 5)) || asked == FI_MR_BASIC || asked == FI_MR_SCALABLE) {
+    const bool scalable = asked == FI_MR_SCALABLE;
+    if (scalable && remote && !takes_user_keys())
+      return excluded("domain_attr->mr_mode FI_MR_SCALABLE");
+    mode = scalable && takes_user_keys() ? FI_MR_SCALABLE : FI_MR_BASIC;
+  } else if (!remote) {
+    mode = 0;
+  } else if (!takes_user_keys() &&
+             has_beyond(FI_MR_VIRT_ADDR | FI_MR_PROV_KEY, static_cast<uint64_t>(asked))) {
     return excluded("domain_attr->mr_mode", static_cast<uint64_t>(asked),
                     static_cast<uint64_t>(mode));
-  mode &= asked;
+  } else {
+    mode &= asked;
+  }
+  if (takes_user_keys() && mode != FI_MR_BASIC && (mode & FI_MR_PROV_KEY) == 0)
+    info.domain_attr->mr_key_size = sizeof(uint64_t);
   return 0;
 }
 

@@ -21,7 +21,10 @@ using Info = std::unique_ptr<fi_info, FreeInfo>;
 // Defined by msg/ and rdm/: writes all that their endpoints have into a cleared structure, but for
 // names and addresses.
 void describe_endpoint(fi_info& info, const OpenDevice& device) noexcept;
-// Which bits of registration (FI_MR_*) the provider needs for remote access.
+// Whether regions can have keys of the program's choice, and offsets for addresses.
+bool takes_user_keys() noexcept;
+// Which bits of registration (FI_MR_*) the provider has; without takes_user_keys() it needs
+// FI_MR_VIRT_ADDR and FI_MR_PROV_KEY for remote access.
 inline constexpr int kRegistrationModes = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 
 // Everything the provider has, without addresses; null: no memory.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registered memory: a region of weft, whose remote key is the key. Local use needs none.
+// Registered memory: a region of weft. Its remote key is the key, unless the program chooses it.
+// Local use needs none.
 #include "lib/adapters/fi/common/calls.hpp"
 #include "lib/adapters/fi/common/objects.hpp"
 
@@ -41,8 +42,8 @@ bool is_on_demand(const Domain& domain, uint64_t flags) noexcept {
   return domain.mr_mode != FI_MR_BASIC && (domain.mr_mode & FI_MR_ALLOCATED) == 0;
 }
 
-int reg(fid* fid, const void* buffer, size_t length, uint64_t access, uint64_t, uint64_t,
-        uint64_t flags, fid_mr** out, void* context) noexcept {
+int reg(fid* fid, const void* buffer, size_t length, uint64_t access, uint64_t,
+        uint64_t requested_key, uint64_t flags, fid_mr** out, void* context) noexcept {
   return guarded([&]() -> int {
     if (fid->fclass != FI_CLASS_DOMAIN) return -FI_EINVAL;
     if (flags & (FI_RMA_EVENT | kDmabuf))
@@ -51,8 +52,14 @@ int reg(fid* fid, const void* buffer, size_t length, uint64_t access, uint64_t, 
     auto region = domain.device->domain.register_memory(
         const_cast<void*>(buffer), length, access_of(access, is_on_demand(domain, access)));
     if (!region) return failed(FI_LOG_MR, "fi_mr_reg", region.error());
-    auto mr = std::make_unique<Mr>(domain, *region, context);
-    domain.regions.add(region->rkey().value, buffer, length, access);
+    const uint64_t key = domain.has_user_keys ? requested_key : region->rkey().value;
+    auto mr = std::make_unique<Mr>(domain, *region, key, context);
+    const uint64_t address = reinterpret_cast<uintptr_t>(buffer);
+    if (access & (FI_REMOTE_READ | FI_REMOTE_WRITE)) {
+      mr->is_listed = domain.regions.add(
+          key, {address, length, access, region->rkey(), domain.has_offsets ? address : 0});
+      if (!mr->is_listed) return -FI_ENOKEY;
+    }
     *out = mr.release();
     return 0;
   });
@@ -73,41 +80,48 @@ fi_ops_mr kOps = {.size = sizeof(fi_ops_mr), .reg = reg, .regv = regv, .regattr 
 
 }  // namespace
 
-Mr::Mr(Domain& parent, MemoryRegion registered, void* user_context) noexcept
+Mr::Mr(Domain& parent, MemoryRegion registered, uint64_t key, void* user_context) noexcept
     : fid_mr{.fid = {.fclass = FI_CLASS_MR, .context = user_context, .ops = &kFidOps},
              .mem_desc = this,
-             .key = registered.rkey().value},
+             .key = key},
       domain(parent),
       region(std::move(registered)) {
   domain.retain();
 }
 
 Mr::~Mr() {
-  domain.regions.remove(region.rkey().value);
+  if (is_listed) domain.regions.remove(key);
   domain.release();
 }
 
 fi_ops_mr& registration_ops() noexcept { return kOps; }
 
-void Regions::add(uint32_t key, const void* address, size_t length, uint64_t access) {
+bool Regions::add(uint64_t key, const Region& region) {
   const std::lock_guard hold(lock_);
-  regions_[key] = {reinterpret_cast<uintptr_t>(address), length, access};
+  return regions_.try_emplace(key, region).second;
 }
 
-void Regions::remove(uint32_t key) noexcept {
+void Regions::remove(uint64_t key) noexcept {
   const std::lock_guard hold(lock_);
   regions_.erase(key);
 }
 
-std::unique_lock<std::mutex> Regions::hold(uint32_t key, uint64_t address, size_t length,
+std::optional<Region> Regions::find(uint64_t key) noexcept {
+  const std::lock_guard hold(lock_);
+  const auto at = regions_.find(key);
+  return at == regions_.end() ? std::nullopt : std::optional(at->second);
+}
+
+std::unique_lock<std::mutex> Regions::hold(uint64_t key, uint64_t& address, size_t length,
                                            uint64_t access) noexcept {
   std::unique_lock held(lock_);
   const auto at = regions_.find(key);
   if (at == regions_.end()) return {};
   const Region& region = at->second;
-  const bool inside = address >= region.address && length <= region.length &&
-                      address - region.address <= region.length - length;
+  const uint64_t offset = address + region.base - region.address;
+  const bool inside = offset <= region.length && length <= region.length - offset;
   if (!inside || (region.access & access) != access) return {};
+  address += region.base;
   return held;
 }
 

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "lib/adapters/fi/common/device.hpp"
@@ -31,25 +32,31 @@ struct Fabric final : fid_fabric, Users {
   const std::shared_ptr<OpenDevice> device;
 };
 
-// The regions that peers may use, by key: for operations that the program's side executes itself.
-// Any thread.
+// A region that peers may use.
+struct Region {
+  uint64_t address;
+  size_t length;
+  uint64_t access;
+  RKey rkey;
+  uint64_t base;  // the address of what peers call 0
+};
+
+// Those of a domain by the key of libfabric, for what the program's side executes or answers
+// itself. Any thread.
 class Regions {
  public:
-  void add(uint32_t key, const void* address, size_t length, uint64_t access);
-  void remove(uint32_t key) noexcept;
+  // False: the key is in use. Throws std::bad_alloc.
+  bool add(uint64_t key, const Region& region);
+  void remove(uint64_t key) noexcept;
+  std::optional<Region> find(uint64_t key) noexcept;
   // Owns no lock if no region of the key has the access and all of the bytes; else the region stays
-  // as long as the lock is held.
-  std::unique_lock<std::mutex> hold(uint32_t key, uint64_t address, size_t length,
+  // as long as the lock is held, and `address` becomes that of the memory.
+  std::unique_lock<std::mutex> hold(uint64_t key, uint64_t& address, size_t length,
                                     uint64_t access) noexcept;
 
  private:
-  struct Region {
-    uint64_t address;
-    size_t length;
-    uint64_t access;
-  };
   std::mutex lock_;
-  std::unordered_map<uint32_t, Region> regions_;
+  std::unordered_map<uint64_t, Region> regions_;
 };
 
 struct Domain final : fid_domain, Users {
@@ -57,17 +64,20 @@ struct Domain final : fid_domain, Users {
   Fabric& fabric;
   const std::shared_ptr<OpenDevice> device;
   const int mr_mode;
+  const bool has_user_keys;  // the program chooses keys of regions
+  const bool has_offsets;    // remote addresses count from the beginning of the region
   Regions regions;
   std::mutex atomics;  // held while one is executed
 };
 
 struct Mr final : fid_mr {
-  Mr(Domain& parent, MemoryRegion registered, void* user_context) noexcept;
+  Mr(Domain& parent, MemoryRegion registered, uint64_t key, void* user_context) noexcept;
   ~Mr();
   Mr(const Mr&) = delete;
   Mr& operator=(const Mr&) = delete;
   Domain& domain;
   const MemoryRegion region;
+  bool is_listed = false;  // in Domain::regions
 };
 
 // fi_provider::fabric.

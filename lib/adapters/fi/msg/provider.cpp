@@ -3,11 +3,14 @@
 // over RC queue pairs of roce, and nothing else: libfabric's ofi_rxm makes FI_EP_RDM of them. It is
 // a library beside that of `weft`, since libfabric lists `NAME;ofi_rxm` before a native NAME.
 #include "lib/adapters/fi/common/calls.hpp"
+#include "lib/adapters/fi/common/info.hpp"
 #include "lib/adapters/fi/common/objects.hpp"
 
 namespace weft::fi {
 
 const char* provider_name() noexcept { return "weft_msg"; }
+
+bool takes_user_keys() noexcept { return false; }
 
 const char* protocol() noexcept { return "roce"; }
 

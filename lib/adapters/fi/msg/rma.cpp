@@ -16,6 +16,7 @@ struct Remote {
 
 ssize_t read_flags(Ep& ep, const iovec* iov, size_t count, Remote remote, void* context,
                    uint64_t flags) noexcept {
+  if (remote.key > UINT32_MAX) return -FI_EKEYREJECTED;  // not one of this provider
   SendRequest request;
   request.opcode = Opcode::read;
   request.remote_address = remote.address;
@@ -25,6 +26,7 @@ ssize_t read_flags(Ep& ep, const iovec* iov, size_t count, Remote remote, void* 
 
 ssize_t write_flags(Ep& ep, const iovec* iov, size_t count, Remote remote, uint64_t data,
                     void* context, uint64_t flags) noexcept {
+  if (remote.key > UINT32_MAX) return -FI_EKEYREJECTED;  // not one of this provider
   SendRequest request;
   request.opcode = flags & FI_REMOTE_CQ_DATA ? Opcode::write_with_imm : Opcode::write;
   request.imm = static_cast<uint32_t>(data);

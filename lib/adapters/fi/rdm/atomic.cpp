@@ -24,7 +24,7 @@ ssize_t Rdm::post_atomic(fi_addr_t to, std::span<const std::byte> request, const
     const base::BigEndian<uint32_t> number = asked.number;
     std::memcpy(bytes.data() + offsetof(AtomicRequest, number), &number, sizeof number);
     try {
-      own_.send(peer, std::move(bytes), asked.number);
+      own_.send(peer, std::move(bytes)).atomic = asked.number;
     } catch (const std::bad_alloc&) {
       atomics_.give(asked);
       throw;

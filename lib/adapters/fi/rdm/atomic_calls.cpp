@@ -58,7 +58,7 @@ ssize_t post(fid_ep* fid, AtomicForm form, const Target& target, const Values& o
     request.op = static_cast<uint8_t>(target.op);
     request.type = static_cast<uint8_t>(target.type);
     request.address = target.address;
-    request.key = static_cast<uint32_t>(target.key);
+    request.key = target.key;
     request.count = static_cast<uint32_t>(count);
     std::vector<std::byte> bytes(sizeof request);
     std::memcpy(bytes.data(), &request, sizeof request);

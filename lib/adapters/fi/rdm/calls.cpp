@@ -12,34 +12,20 @@ namespace {
 
 constexpr int64_t kAskAgainMs = 20;
 
-std::vector<std::byte> copy_of(const iovec* iov, size_t count, size_t length) {
-  std::vector<std::byte> bytes;
-  bytes.reserve(length);
-  for (size_t i = 0; i < count; ++i) {
-    const auto* from = static_cast<const std::byte*>(iov[i].iov_base);
-    bytes.insert(bytes.end(), from, from + iov[i].iov_len);
-  }
-  return bytes;
-}
-
 int refused(Code code) noexcept { return code == Code::no_memory ? -FI_EAGAIN : code_of(code); }
 
 }  // namespace
-
-void Rdm::ask(message::Peer number) {
-  RdmPeer& peer = peers_[number];
-  const int64_t now = clock_ms();
-  if (peer.asked_ms != 0 && now - peer.asked_ms < kAskAgainMs) return;
-  peer.asked_ms = now;
-  resolver_.ask(peer.name, peers_.question(number));
-}
 
 ssize_t Rdm::find_peer(fi_addr_t number, message::Peer& out) {
   if (!queue_.qp) return -FI_EOPBADSTATE;
   RdmPeer* const peer = peers_.find(*av, number, out);
   if (peer == nullptr) return -FI_EINVAL;
   if (peer->is_resolved()) return 0;
-  ask(out);
+  const int64_t now = clock_ms();
+  if (peer->asked_ms == 0 || now - peer->asked_ms >= kAskAgainMs) {
+    peer->asked_ms = now;
+    resolver_.ask(peer->name, peers_.question(out));
+  }
   return -FI_EAGAIN;
 }
 
@@ -133,10 +119,12 @@ ssize_t Rdm::peek(fi_addr_t from, uint64_t tag, uint64_t ignore, void* context,
 ssize_t Rdm::discard(void* context) noexcept {
   return guarded([&]() -> ssize_t {
     const std::lock_guard hold(lock_);
-    if (!messages_.discard_claimed(context)) return -FI_EINVAL;
+    const auto seen = messages_.discard_claimed(context);
+    if (!seen) return -FI_EINVAL;
     CqEntry entry;
     entry.context = context;
     entry.flags = FI_RECV | FI_TAGGED;
+    entry.tag = seen->envelope.tag;
     if (bound.receive.cq != nullptr) bound.receive.cq->push(entry);
     return 0;
   });
@@ -146,55 +134,6 @@ ssize_t Rdm::cancel(void* context) noexcept {
   return guarded([&]() -> ssize_t {
     const std::lock_guard hold(lock_);
     return messages_.cancel(context) ? 0 : -FI_ENOENT;
-  });
-}
-
-ssize_t Rdm::post_rma(Opcode opcode, const iovec* iov, size_t count, fi_addr_t to, uint64_t address,
-                      uint64_t key, uint64_t data, void* context, uint64_t flags) noexcept {
-  return guarded([&]() -> ssize_t {
-    const std::lock_guard hold(lock_);
-    message::Peer number;
-    if (const ssize_t code = find_target(to, flags, number)) return code;
-    if (queue_.is_full) return -FI_EAGAIN;
-    std::array<Sge, kIovLimit> pieces;
-    if (count > pieces.size()) return -FI_EINVAL;
-    size_t length = 0;
-    for (size_t i = 0; i < count; ++i) {
-      pieces[i] = {iov[i].iov_base, static_cast<uint32_t>(iov[i].iov_len),
-                   domain.device->memory.lkey()};
-      length += iov[i].iov_len;
-    }
-    if (length > info->ep_attr->max_msg_size) return -FI_EMSGSIZE;
-    if ((flags & FI_INJECT) && length > kInject) return -FI_EMSGSIZE;
-    Request* const request = requests_.take();
-    if (request == nullptr) return -FI_EAGAIN;
-    request->peer = number;
-    request->context = context;
-    request->flags = FI_RMA | (opcode == Opcode::read ? FI_READ : FI_WRITE);
-    request->reports = (flags & FI_COMPLETION) != 0;
-    const bool with_data = opcode == Opcode::write && (flags & FI_REMOTE_CQ_DATA) != 0;
-    SendRequest wanted;
-    wanted.id = RdmId{RdmTask::request, request}.packed();
-    wanted.opcode = with_data ? Opcode::write_with_imm : opcode;
-    Sge whole;
-    if ((flags & FI_INJECT) && length <= kInline) {
-      wanted.flags = SendFlags::signaled | SendFlags::inline_data;
-    } else if (flags & FI_INJECT) {
-      request->copy = copy_of(iov, count, length);
-      whole = {request->copy.data(), static_cast<uint32_t>(length), domain.device->memory.lkey()};
-    }
-    wanted.imm = static_cast<uint32_t>(data);
-    wanted.imm_high = with_data ? static_cast<uint32_t>(data >> 32) : 0;
-    wanted.sges = whole.length != 0 ? std::span<const Sge>{&whole, 1}
-                                    : std::span<const Sge>{pieces.data(), count};
-    wanted.remote_address = address;
-    wanted.rkey = {static_cast<uint32_t>(key)};
-    wanted.to = &peers_[number].handle;
-    wanted.remote_qpn = peers_[number].name.queue;
-    const PostStatus posted = queue_.try_post(wanted);
-    if (!posted) return requests_.give(request), code_of(posted.code);
-    peers_.begin(number);
-    return 0;
   });
 }
 

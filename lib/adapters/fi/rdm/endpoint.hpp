@@ -25,6 +25,7 @@
 #include "lib/adapters/fi/rdm/own_messages.hpp"
 #include "lib/adapters/fi/rdm/peers.hpp"
 #include "lib/adapters/fi/rdm/receive_buffers.hpp"
+#include "lib/adapters/fi/rdm/remote_keys.hpp"
 #include "lib/adapters/fi/rdm/resolver.hpp"
 #include "lib/adapters/fi/rdm/send_queue.hpp"
 #include "lib/adapters/fi/rdm/target.hpp"
@@ -33,15 +34,6 @@
 #include "weft/qp.hpp"
 
 namespace weft::fi {
-
-// A READ or WRITE of the program, until it has completed.
-struct Request {
-  message::Peer peer = 0;
-  void* context = nullptr;
-  uint64_t flags = 0;  // of its completion
-  bool reports = true;
-  std::vector<std::byte> copy;  // of what was injected
-};
 
 class Rdm final : public fid_ep, public Progress, public message::Io {
  public:
@@ -100,7 +92,6 @@ class Rdm final : public fid_ep, public Progress, public message::Io {
   void on_receive(const Completion& completion);
   void on_remote_write(const Completion& completion);
   void on_message(message::Peer from, std::span<const std::byte> bytes);
-  void on_request(Request& request, const Completion& completion);
   void fail_peer(message::Peer peer, Status status);
   // Nothing: too many peers are not in the address vector.
   std::optional<message::Peer> sender_of(const Completion& completion);
@@ -112,8 +103,15 @@ class Rdm final : public fid_ep, public Progress, public message::Io {
   ssize_t find_target(fi_addr_t number, uint64_t flags, message::Peer& out);
   // The same for a receive: `out` stays as it is where the receive names no peer.
   ssize_t find_source(fi_addr_t number, message::Peer& out);
-  void ask(message::Peer peer);
   void run() noexcept;
+  // rma_requests.cpp
+  PostStatus submit(const Request& request) noexcept;
+  bool wait_for_key(Request& request);
+  void end_question(message::Peer from, uint64_t number, Status status, RKey rkey, uint64_t base);
+  void on_key_answer(message::Peer from, std::span<const std::byte> bytes);
+  bool send_requests();
+  void on_request(Request& request, Status status);
+  void finish_request(Request& request, Status status);
   // atomic.cpp
   void on_atomic_answer(message::Peer from, std::span<const std::byte> bytes);
   void finish_atomic(Atomic& asked, Status status);
@@ -129,6 +127,8 @@ class Rdm final : public fid_ep, public Progress, public message::Io {
   Resolver resolver_;
   message::Endpoint messages_;
   message::Pool<Request> requests_;
+  message::List<Request, 0> unsent_requests_;  // whose key is known, and that found no room
+  RemoteKeys keys_;
   Atomics atomics_;
   std::thread thread_;
   std::atomic<bool> stops_{false};

@@ -155,6 +155,7 @@ void Rdm::forget_peers() {
       messages_.probe(number);
     } else if (peer.outstanding == 0 && peer.messages == 0 && messages_.forget(number)) {
       senders_.erase(peer.sender);
+      for (const uint64_t key : keys_.of(number)) keys_.forget(number, key);
       peers_.forget(number);
     }
   }
@@ -192,22 +193,13 @@ void Rdm::on_message(message::Peer from, std::span<const std::byte> bytes) {
       return target_.on_atomic(from, bytes);
     case OwnKind::atomic_answer:
       return on_atomic_answer(from, bytes);
+    case OwnKind::key:
+      return target_.on_key(from, bytes);
+    case OwnKind::key_answer:
+      return on_key_answer(from, bytes);
     default:
       return messages_.on_message(from, bytes);
   }
-}
-
-void Rdm::on_request(Request& request, const Completion& completion) {
-  CqEntry entry;
-  entry.context = request.context;
-  entry.flags = request.flags;
-  entry.error = code_of(completion.status);
-  entry.prov_error = static_cast<int>(completion.status);
-  peers_.end(request.peer);
-  const bool reports = request.reports;
-  request.copy.clear();
-  requests_.give(&request);
-  bound.transmit.report(entry, reports);
 }
 
 void Rdm::fail_peer(message::Peer peer, Status status) {
@@ -220,6 +212,10 @@ void Rdm::fail_peer(message::Peer peer, Status status) {
   atomics_.for_each([&](Atomic& asked) {
     if (asked.peer == peer) finish_atomic(asked, status);
   });
+  for (const uint64_t key : keys_.of(peer)) {
+    end_question(peer, key, status, {}, 0);
+    keys_.forget(peer, key);
+  }
 }
 
 void Rdm::handle(const Completion& completion) {
@@ -230,14 +226,17 @@ void Rdm::handle(const Completion& completion) {
     FI_INFO(&provider(), FI_LOG_EP_DATA, "a request ended in %s, reason %u\n",
             name(completion.status).data(), completion.vendor_error);
   if (id.task == RdmTask::request)
-    return on_request(*static_cast<Request*>(id.pointer()), completion);
+    return on_request(*static_cast<Request*>(id.pointer()), completion.status);
   message::Peer peer;
   const Code code = code_for_message(id.task, completion.status);
   if (id.task == RdmTask::own) {
     auto* const own = static_cast<OwnMessage*>(id.pointer());
     peer = own->to;
     Atomic* const asked = own->atomic ? atomics_.find(*own->atomic) : nullptr;
+    const std::optional<uint64_t> key = own->key;
     own_.give(*own);
+    if (completion.status != Status::success && key)
+      end_question(peer, *key, completion.status, {}, 0);
     if (completion.status != Status::success && asked != nullptr)
       finish_atomic(*asked, completion.status);
   } else {
@@ -254,7 +253,10 @@ void Rdm::handle(const Completion& completion) {
 void Rdm::retry() noexcept {
   queue_.is_full = false;
   if (!own_.retry()) return;
-  guarded([&] { return messages_.resume(), 0; });
+  guarded([&] {
+    if (send_requests()) messages_.resume();
+    return 0;
+  });
 }
 
 size_t Rdm::progress_locked() noexcept {

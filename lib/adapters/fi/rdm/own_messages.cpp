@@ -25,6 +25,7 @@ OwnMessage& OwnMessages::make(message::Peer to, std::vector<std::byte> bytes) {
   own->to = to;
   own->bytes = std::move(bytes);
   own->atomic.reset();
+  own->key.reset();
   own->is_answer = false;
   ++peers_[to].messages;
   return *own;
@@ -43,11 +44,10 @@ void OwnMessages::submit(OwnMessage& own) noexcept {
   count_answers(own, 1);
 }
 
-void OwnMessages::send(message::Peer to, std::vector<std::byte> bytes,
-                       std::optional<uint32_t> atomic) {
+OwnMessage& OwnMessages::send(message::Peer to, std::vector<std::byte> bytes) {
   OwnMessage& own = make(to, std::move(bytes));
-  own.atomic = atomic;
   submit(own);
+  return own;
 }
 
 void OwnMessages::answer(message::Peer to, std::vector<std::byte> bytes) {

@@ -18,6 +18,7 @@ struct OwnMessage : message::Link<0> {
   message::Peer to = 0;
   std::vector<std::byte> bytes;
   std::optional<uint32_t> atomic;  // number of the atomic that it asks for
+  std::optional<uint64_t> key;     // that it asks for
   bool is_answer = false;
 };
 
@@ -27,8 +28,8 @@ class OwnMessages {
   // `memory` gives access to all memory of the process.
   OwnMessages(SendQueue& queue, Peers& peers, LKey memory) noexcept
       : queue_(queue), peers_(peers), memory_(memory) {}
-  // Throws std::bad_alloc.
-  void send(message::Peer to, std::vector<std::byte> bytes, std::optional<uint32_t> atomic = {});
+  // What it asks for is set in the result. Throws std::bad_alloc.
+  OwnMessage& send(message::Peer to, std::vector<std::byte> bytes);
   // Answers a question, whose sender may_ask().
   void answer(message::Peer to, std::vector<std::byte> bytes);
   // False: the peer has sent more questions than it may without an answer.

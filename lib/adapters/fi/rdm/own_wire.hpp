@@ -17,10 +17,10 @@ struct AtomicRequest {
   uint8_t type;
   base::BigEndian<uint32_t> number;  // of the asker's choice
   base::BigEndian<uint64_t> address;
-  base::BigEndian<uint32_t> key;
+  base::BigEndian<uint64_t> key;
   base::BigEndian<uint32_t> count;
 };
-static_assert(sizeof(AtomicRequest) == 24);
+static_assert(sizeof(AtomicRequest) == 28);
 
 // Behind it: the former values, but for AtomicForm::write.
 struct AtomicAnswer {
@@ -30,5 +30,23 @@ struct AtomicAnswer {
   base::BigEndian<uint32_t> number;
 };
 static_assert(sizeof(AtomicAnswer) == 8);
+
+// What does a key of the program's choice stand for?
+struct KeyQuestion {
+  uint8_t kind;  // OwnKind::key
+  uint8_t unused[7];
+  base::BigEndian<uint64_t> key;
+};
+static_assert(sizeof(KeyQuestion) == 16);
+
+struct KeyAnswer {
+  uint8_t kind;    // OwnKind::key_answer
+  uint8_t status;  // 0: there is such a region
+  uint8_t unused[2];
+  base::BigEndian<uint32_t> rkey;
+  base::BigEndian<uint64_t> key;   // that was asked for
+  base::BigEndian<uint64_t> base;  // to be added to addresses
+};
+static_assert(sizeof(KeyAnswer) == 24);
 
 }  // namespace weft::fi

@@ -2,11 +2,14 @@
 // The provider weft: what libfabric finds in libweft-fi.so. Endpoints of type FI_EP_RDM over
 // queue pairs of srd: one endpoint reaches any number of peers.
 #include "lib/adapters/fi/common/calls.hpp"
+#include "lib/adapters/fi/common/info.hpp"
 #include "lib/adapters/fi/common/objects.hpp"
 
 namespace weft::fi {
 
 const char* provider_name() noexcept { return "weft"; }
+
+bool takes_user_keys() noexcept { return true; }
 
 const char* protocol() noexcept { return "srd"; }
 

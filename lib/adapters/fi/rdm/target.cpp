@@ -41,18 +41,37 @@ void Target::on_atomic(message::Peer from, std::span<const std::byte> bytes) {
     answer.status = static_cast<uint8_t>(Status::remote_operation_error);
   } else {
     const std::lock_guard hold(domain_.atomics);
+    uint64_t address = request.address;
     const auto region =
-        domain_.regions.hold(request.key, request.address, size, access_for(form, request.op));
+        domain_.regions.hold(request.key, address, size, access_for(form, request.op));
     if (!region.owns_lock()) {
       answer.status = static_cast<uint8_t>(Status::remote_access_error);
     } else {
       if (form != AtomicForm::write) out.resize(sizeof answer + size);
       execute_atomic(form, request.type, request.op, request.count,
-                     reinterpret_cast<void*>(static_cast<uintptr_t>(request.address)),
-                     operands.data(), operands.data() + size,
+                     reinterpret_cast<void*>(static_cast<uintptr_t>(address)), operands.data(),
+                     operands.data() + size,
                      form == AtomicForm::write ? nullptr : out.data() + sizeof answer);
     }
   }
+  std::memcpy(out.data(), &answer, sizeof answer);
+  answers_.answer(from, std::move(out));
+}
+
+void Target::on_key(message::Peer from, std::span<const std::byte> bytes) {
+  KeyQuestion question;
+  if (bytes.size() < sizeof question || !answers_.may_ask(from)) return;
+  std::memcpy(&question, bytes.data(), sizeof question);
+  const auto region = domain_.regions.find(question.key);
+  KeyAnswer answer{};
+  answer.kind = static_cast<uint8_t>(OwnKind::key_answer);
+  answer.status = region ? 0 : static_cast<uint8_t>(Status::remote_access_error);
+  answer.key = question.key;
+  if (region) {
+    answer.rkey = region->rkey.value;
+    answer.base = region->base;
+  }
+  std::vector<std::byte> out(sizeof answer);
   std::memcpy(out.data(), &answer, sizeof answer);
   answers_.answer(from, std::move(out));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What peers ask of the memory of this side beside READs and WRITEs: atomics, which are executed
 // on registered regions and answered with the former values. All atomics of a domain exclude each
-// other; they are not atomic with WRITEs.
+// other; they are not atomic with WRITEs. Also what a key of the program's choice stands for.
 #pragma once
 
 #include <span>
@@ -17,6 +17,8 @@ class Target {
   Target(Domain& domain, OwnMessages& answers) noexcept : domain_(domain), answers_(answers) {}
   // A message of kind OwnKind::atomic. What breaks the protocol is dropped. Throws std::bad_alloc.
   void on_atomic(message::Peer from, std::span<const std::byte> bytes);
+  // The same of kind OwnKind::key.
+  void on_key(message::Peer from, std::span<const std::byte> bytes);
 
  private:
   Domain& domain_;
