@@ -110,7 +110,7 @@ class Server {
   bool serve(Client& client) {
     if (!send_unsent(client)) return false;
     const Result<void> came = client.stream.receive(4096);
-    if (!came && !waits(came)) return false;
+    const bool open = came || waits(came);  // else these are the last requests
     RequestHead head;
     while (client.stream.received().size() >= sizeof head && !client.dropped) {
       const std::string_view received = client.stream.received();
@@ -119,7 +119,7 @@ class Server {
           (head.what != 's' && head.what != 'g'))
         return drop(client, "its request is malformed or larger than 1 MiB");
       const size_t size = sizeof head + head.key_bytes + head.value_bytes;
-      if (received.size() < size) return true;
+      if (received.size() < size) return open;
       const std::string key(received.substr(sizeof head, head.key_bytes));
       std::string value(received.substr(sizeof head + head.key_bytes, head.value_bytes));
       client.stream.consume(size);
@@ -127,7 +127,7 @@ class Server {
         return false;
     }
     if (client.dropped) client.stream.consume(client.stream.received().size());
-    return true;
+    return open;
   }
 
   bool get(Client& client, const std::string& key, uint32_t number) {

@@ -29,6 +29,18 @@ TEST_CASE("a TCP store serves those who have its secret, and tells the others") 
   }
 }
 
+TEST_CASE("a TCP store keeps what a client sets that ends at once") {
+  const std::string address = "tcp:127.0.0.1:" + std::to_string(free_port());
+  const auto store = std::move(*Store::open(address, true));
+  for (int i = 0; i < 50; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    REQUIRE((*Store::open(address, false))->set(key, "value"));
+    const Result<std::string> value = store->get(key, Duration::from_s(5));
+    REQUIRE(value);
+    CHECK(*value == "value");
+  }
+}
+
 TEST_CASE("clients that say nothing do not keep others from a TCP store") {
   const test::SecretFile secret;
   const uint16_t port = free_port();
