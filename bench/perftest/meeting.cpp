@@ -2,7 +2,10 @@
 // See meeting.hpp. Waits are short, so that Ctrl-C works.
 #include "bench/perftest/meeting.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -18,6 +21,15 @@ std::string address_of(const Options& o) {
   const bool bare_v6 = o.meeting.host.find(':') != std::string::npos && o.meeting.host[0] != '[';
   return (bare_v6 ? "[" + o.meeting.host + "]" : o.meeting.host) + ":" +
          std::to_string(o.meeting.port);
+}
+
+constexpr uint64_t kTcpLimit = 2'000'000'000;  // for a connection of TCP: two SYNs
+
+bool is_connecting(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+         info.tcpi_state == TCP_SYN_SENT;
 }
 
 class TcpMeeting final : public Meeting {
@@ -36,10 +48,16 @@ class TcpMeeting final : public Meeting {
   }
 
  private:
-  static Result<Connection> finish(Connector connector) {
+  // An address that takes no SYN is given up long before the time for the whole exchange.
+  Result<Connection> finish(Connector connector) const {
+    const uint64_t limit = monotonic_ns() + kTcpLimit;
     for (;;) {
       Result<Connection> connection = connector.advance();
       if (connection || connection.error().code != Code::would_block) return connection;
+      if (monotonic_ns() > limit && is_connecting(connector.fd()))
+        return Error{Code::timed_out,
+                     "no answer from " + address_ +
+                         " to TCP: is the host up, and does a firewall let the port pass?"};
       if (interrupted()) return interruption();
       pollfd p{connector.fd(), connector.poll_events(), 0};
       (void)poll(&p, 1, 100);
