@@ -57,7 +57,7 @@ void full_queues(Wire wire) {
   REQUIRE(p.qa.modify({.state = QpState::err}));
   const bool confirms = p.a.device.attributes().confirms;
   for (const Completion& c : p.wait(p.a, status.accepted)) {
-    INFO("status " << to_string(c.status));
+    INFO("status " << name(c.status));
     const bool refused = is_srd(wire) && c.status == Status::remote_invalid_request;
     CHECK((c.status == Status::flushed || refused || (!confirms && c.status == Status::success)));
   }
