@@ -3,6 +3,8 @@
 // it; its id holds the lane and their number. On SRD all requests are signaled.
 #include "bench/perftest/streams.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 namespace weft::bench {
@@ -30,6 +32,9 @@ Error completion_error(Status status, bool sending) {
     text += " (the peer does not acknowledge: is its process running?)";
   if (status == Status::rnr_retry_exceeded)
     text += " (the peer posts no receives: increase -r on both sides)";
+  // Flushed is what follows another failure.
+  if (status != Status::flushed)
+    text += "; weft_postmortem " + std::to_string(getpid()) + " shows the last packets";
   return {Code::io_error, std::move(text)};
 }
 

@@ -140,6 +140,9 @@ struct DeviceAttributes {
   uint32_t engines = 1;             // see cq.hpp
   uint32_t paths = 1;               // SRD: UDP source ports that packets to a peer are spread over
   std::vector<Gid> further_gids{};  // SRD: its other addresses (rails); peers know it by `gid`
+  // Path of the flight record, with the last packets and errors, for weft_postmortem; of engine 0.
+  // It outlives the process if that crashes or a request fails. Empty: there is none.
+  std::string flight_record{};
 };
 
 // State of a path of SRD. Data is sent on good paths; if there is none, on slow and dead ones too.

@@ -44,7 +44,8 @@ Driver::Driver(std::unique_ptr<transport::Port> port, const MakeMachine& make_ma
       threaded_(!options.single_thread),
       idle_mask_(options.paces ? 0 : 15),
       rx_(new transport::Frame[kBurst]),
-      tx_(port_->capabilities().burst),
+      recorder_(options.packets),
+      tx_(*machine_, *port_, recorder_),
       posts_(clock_, options.single_thread),
       suspension_(*port_),
       hand_off_(lock_, clock_) {}
@@ -81,6 +82,7 @@ Driver::~Driver() {
     // The thread lives in the parent only, and closing the port would take it from the parent.
     background_.abandon();
     (void)port_.release();
+    recorder_.abandon();
   } else {
     background_.stop();
   }
@@ -117,11 +119,12 @@ size_t Driver::turn() noexcept {
   const Instant now = clock_.now();
   machine_->set_time(now);
   if (received != 0) {
+    recorder_.received({rx_.get(), received}, now);
     machine_->receive({rx_.get(), received}, now);
     port_->release({rx_.get(), received});
   }
   if (machine_->next_deadline() <= now) machine_->expire(now);
-  flush(now);
+  tx_.flush(now);
   notify();
   check_invariants();
   return received;
@@ -131,7 +134,9 @@ size_t Driver::turn() noexcept {
 void Driver::deliver_events() noexcept {
   WEFT_DCHECK(lock_.held());
   if (machine_->take_events()) {
-    machine_->incidents().stamp(clock_.now());
+    const Instant now = clock_.now();
+    machine_->incidents().stamp(
+        now, [&](const transport::Incident& incident) { recorder_.happened(incident, now); });
     if (machine_->has_event()) signal_fd(async_fd_);
     while (const std::optional<Gid> peer = machine_->next_failing_peer())
       (void)base::memory_permitting([&] { unlogged_peers_.push_back(*peer); });
@@ -175,7 +180,7 @@ void Driver::after_control() noexcept {
   WEFT_DCHECK(lock_.held());
   const Instant now = clock_.now();
   machine_->set_time(now);
-  flush(now);
+  tx_.flush(now);
   notify();
   check_invariants();
   if (background_.active()) leave_to_thread(false);

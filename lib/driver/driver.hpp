@@ -19,6 +19,7 @@
 #include "lib/driver/lock_hand_off.hpp"
 #include "lib/driver/post_batching.hpp"
 #include "lib/driver/progress_thread.hpp"
+#include "lib/driver/record/flight_recorder.hpp"
 #include "lib/driver/sleep_suspension.hpp"
 #include "lib/driver/tx_backlog.hpp"
 #include "lib/memory/key_table.hpp"
@@ -29,6 +30,7 @@ namespace weft::driver {
 struct DriverOptions {
   bool single_thread = false;  // no locks, no thread: the application makes all progress
   bool paces = false;          // pacing timers: they are checked in every turn, idle ones too
+  PacketLayout packets{};      // for the flight record
 };
 
 // Makes the machine of a driver; called once, in the constructor.
@@ -41,6 +43,8 @@ class Driver {
          const DriverOptions& options);
   ~Driver();
 
+  // Opened before start(), if at all, then used under the lock.
+  FlightRecorder& recorder() noexcept { return recorder_; }
   // Starts the progress thread. Error: no more threads or descriptors.
   Result<void> start();
 
@@ -117,8 +121,8 @@ class Driver {
   size_t turn() noexcept;
   // After a turn or a transmission on a thread of the application while the progress thread sleeps.
   void leave_to_thread(bool more) noexcept;
-  bool flush(Instant now) noexcept { return tx_.flush(*machine_, *port_, now); }
   void notify() noexcept {
+    if (machine_->take_exceptions()) recorder_.counted(machine_->counters(), machine_->time());
     if (machine_->has_pending_events() || !cqs_.deadline().is_never()) deliver_events();
   }
   void deliver_events() noexcept;
@@ -150,6 +154,7 @@ class Driver {
 
   // Under the lock.
   std::unique_ptr<transport::Frame[]> rx_;
+  FlightRecorder recorder_;
   TxBacklog tx_;
   uint32_t idle_turns_ = 0;
   PostBatching posts_;

@@ -39,7 +39,7 @@ ThreadWork::Turn Driver::turn_before_sleep(std::vector<pollfd>& descriptors, boo
   lock_.lock();
   end_sleep(checks);
   const bool received = turn() != 0;
-  tx_.flush_delayed_acks(*machine_, *port_);
+  tx_.flush_delayed_acks();
   const Instant now = clock_.now();
   Instant deadline = next_deadline();
   const bool full = !tx_.empty();
@@ -76,7 +76,7 @@ void Driver::end_sleep(bool checks) noexcept {
 // received, frames that wait, and a deadline before it wakes.
 void Driver::leave_to_thread(bool more) noexcept {
   WEFT_DCHECK(lock_.held());
-  tx_.flush_delayed_acks(*machine_, *port_);
+  tx_.flush_delayed_acks();
   more = more || machine_->wants_transmit() || !tx_.empty();
   if (more || next_deadline() < background_.wake_up()) background_.wake();
 }

@@ -96,7 +96,7 @@ void Driver::release_memory(const Registration& region) noexcept {
   WEFT_DCHECK(lock_.held());
   const Instant now = clock_.now();
   machine_->set_time(now);
-  flush(now);
+  tx_.flush(now);
   notify();
   tx_.drop_memory(base_of(region), region.memory.length);
   port_->detach(base_of(region), region.memory.length);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "lib/base/check.hpp"
 
@@ -60,16 +61,47 @@ inline constexpr std::array<std::string_view, kCountEnd> kCountNames = {
 // Counters that hold a maximum (Counters::raise()) instead of a sum.
 constexpr bool is_largest(Count c) noexcept { return c == Count::paced_late_most_ns; }
 
+// Whether a counter grows with undisturbed traffic. All others count exceptions: drops, losses,
+// refusals, what a peer did wrong.
+constexpr bool is_traffic(Count c) noexcept {
+  switch (c) {
+    case Count::tx_packets:
+    case Count::tx_bytes:
+    case Count::tx_acks:
+    case Count::tx_calls:
+    case Count::rx_calls:
+    case Count::tx_read_responses:
+    case Count::rx_packets:
+    case Count::rx_bytes:
+    case Count::rx_by_reference:
+    case Count::rx_acks:
+    case Count::rx_ecn_marked:
+    case Count::tx_reports:
+    case Count::rx_reports:
+    case Count::paced_waits:
+    case Count::paced_late_ns:
+    case Count::paced_late_most_ns:
+      return true;
+    default:
+      return false;
+  }
+}
+
 class Counters {
  public:
   void add(Count c, uint64_t n = 1) noexcept {
     WEFT_DCHECK(c < Count::end_);
     values_[static_cast<size_t>(c)] += n;
+    if (!is_traffic(c)) has_exceptions_ = true;
   }
   void raise(Count c, uint64_t n) noexcept {
     WEFT_DCHECK(is_largest(c));
     uint64_t& value = values_[static_cast<size_t>(c)];
     if (value < n) value = n;
+  }
+  // True once after add() of an exception.
+  bool take_exceptions() noexcept {
+    return has_exceptions_ && std::exchange(has_exceptions_, false);
   }
   // Adds the counters of another engine of the device.
   void merge(const Counters& other) noexcept {
@@ -82,6 +114,7 @@ class Counters {
 
  private:
   std::array<uint64_t, kCountEnd> values_{};
+  bool has_exceptions_ = false;
 };
 
 }  // namespace weft::transport

@@ -24,11 +24,16 @@ class Incidents {
   static constexpr uint32_t kMost = 32;
 
   void add(const Incident& incident) noexcept { ring_[total_++ % kMost] = incident; }
-  // Sets the time of incidents added since the last call.
-  void stamp(Instant now) noexcept {
+  // Sets the time of incidents added since the last call, and passes each to `visit`.
+  template <class Visit>
+  void stamp(Instant now, Visit visit) noexcept {
     if (total_ - stamped_ > kMost) stamped_ = total_ - kMost;
     WEFT_DCHECK(total_ - stamped_ <= kMost);
-    for (; stamped_ != total_; ++stamped_) ring_[stamped_ % kMost].at = now;
+    for (; stamped_ != total_; ++stamped_) {
+      Incident& incident = ring_[stamped_ % kMost];
+      incident.at = now;
+      visit(incident);
+    }
   }
   // Oldest first.
   template <class Visit>

@@ -62,6 +62,8 @@ class Machine {
 
   memory::KeyTable& keys() noexcept { return keys_; }
   const Counters& counters() const noexcept { return counters_; }
+  // True once after a counter of exceptions grew.
+  bool take_exceptions() noexcept { return counters_.take_exceptions(); }
   const Capabilities& capabilities() const noexcept { return capabilities_; }
   // Moves the oldest asynchronous event to `event`; false if there is none.
   bool next_event(AsyncEvent& event) noexcept;

@@ -52,7 +52,9 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   attributes.max_srq_sge = config.limits.max_sge;
   std::shared_ptr<RoceContext> context(
       new RoceContext(std::move(opened->ports), config,
-                      {.single_thread = single_thread, .paces = config.congestion.has_value()},
+                      {.single_thread = single_thread,
+                       .paces = config.congestion.has_value(),
+                       .packets = {.udp_port = kUdpPort, .place_length = sizeof(base::Be32)}},
                       std::move(attributes)));
   if (const Result<void> ok = context->start(); !ok) return ok.error();
   return std::shared_ptr<verbs::Context>(std::move(context));

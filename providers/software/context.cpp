@@ -127,8 +127,13 @@ Context::~Context() {
 }
 
 Result<void> Context::start() {
-  for (const auto& driver : drivers_)
-    if (const Result<void> ok = driver->start(); !ok) return ok;
+  for (uint32_t engine = 0; engine < drivers_.size(); ++engine) {
+    driver::Driver& driver = *drivers_[engine];
+    driver.recorder().open(
+        {.device = attributes_.spec, .address = attributes_.gid, .engine = engine}, driver.now());
+    if (engine == 0) attributes_.flight_record = driver.recorder().path();
+    if (const Result<void> ok = driver.start(); !ok) return ok;
+  }
   if (drivers_.size() == 1) return faults_.start(attributes_.spec, single_thread_);
   events_ = epoll_create1(EPOLL_CLOEXEC);
   for (const auto& driver : drivers_) {

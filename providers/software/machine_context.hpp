@@ -97,6 +97,7 @@ class MachineQp final : public verbs::Qp, public verbs::PostsAll {
     flush_pending_acks();
     if constexpr (requires { qp_->path; }) driver_.drop_unsent_frames(qp_->path);
     machine_.destroy_qp(qp_);
+    driver_.recorder().destroyed(number_, driver_.now());
     driver_.after_control();
   }
 
@@ -114,6 +115,7 @@ class MachineQp final : public verbs::Qp, public verbs::PostsAll {
     machine_.set_time(driver_.now());
     if (change.state == QpState::err || change.state == QpState::reset) flush_pending_acks();
     Result<void> result = machine_.modify_qp(*qp_, change);
+    if (change.state) driver_.recorder().changed_state(number_, qp_->state, driver_.now());
     driver_.after_control();
     return result;
   }

@@ -102,7 +102,9 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   std::shared_ptr<SrdContext> context(
       new SrdContext(std::move(opened->ports), config,
                      {.single_thread = single_thread,
-                      .paces = config.congestion && !config.congestion->kind->sprayed},
+                      .paces = config.congestion && !config.congestion->kind->sprayed,
+                      .packets = {.udp_port = wire::kSrdUdpPort,
+                                  .place_offset = offsetof(wire::SrdBase, sequence)}},
                      std::move(attributes)));
   if (const Result<void> ok = context->start(); !ok) return ok.error();
   return std::shared_ptr<verbs::Context>(std::move(context));

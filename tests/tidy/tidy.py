@@ -72,6 +72,7 @@ MAY_INCLUDE = {
     "tool_coll": "base bench_perftest collective crypto tool_chart",
     "tool_switch": "base bench_perftest wire congestion transport sim port_udp",
     "tool_srd_demo": "base bench_perftest wire congestion transport sim port_udp tool_switch",
+    "tool_postmortem": "base bench_perftest wire transport driver",
     "tool_nccl_check": "adapters bench_perftest",
     "tool_script": "base bench_perftest wire transport roce verbs software",
     "bench": "",  # bench/CMakeLists.txt
