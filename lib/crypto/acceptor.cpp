@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "lib/base/check.hpp"
 #include "lib/base/clock.hpp"
@@ -88,12 +89,27 @@ void Acceptor::refuse(size_t index, const Error& why) {
   refused.end();
 }
 
+// Of all, before one of them is taken: who has to wait for it does not lose its time by that.
+void Acceptor::continue_handshakes() {
+  for (size_t i = 0; i < waiting_.size();) {
+    const Result<void> ready = waiting_[i].stream.establish();
+    if (!ready && ready.error().code != Code::would_block)
+      refuse(i, ready.error());
+    else
+      ++i;
+  }
+}
+
 Result<Stream> Acceptor::find(const Welcome& welcome) {
+  continue_handshakes();
   for (size_t i = 0; i < waiting_.size();) {
     Waiting& peer = waiting_[i];
     Stream& stream = peer.stream;
-    Result<void> ready = stream.establish();
-    if (ready) ready = welcome(stream);
+    Result<void> ready = Error{Code::would_block, "not established"};
+    if (stream.established()) {
+      ready = welcome(stream);
+      if (!std::exchange(peer.asked, true)) peer.since = base::wall_now();
+    }
     if (ready) {
       Stream taken = std::move(stream);
       epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, taken.fd(), nullptr);
@@ -121,6 +137,15 @@ void Acceptor::expire(const Security& security) {
                        [](const Waiting& a, const Waiting& b) { return a.active < b.active; });
   if (now - silent->active >= kCrowdedLimit)
     refuse(static_cast<size_t>(silent - waiting_.begin()), late);
+}
+
+bool Acceptor::serve(const Security& security) {
+  (void)accept_waiting(security);  // an error is that of the next next()
+  continue_handshakes();
+  // Bytes of theirs may not be in their sockets any more.
+  if (!waiting_.empty()) wake_in(Duration::from_ns(1));
+  return std::any_of(waiting_.begin(), waiting_.end(),
+                     [](const Waiting& peer) { return peer.stream.established(); });
 }
 
 // Peers are looked at before their time is: the caller may have been busy elsewhere.

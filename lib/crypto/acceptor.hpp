@@ -37,20 +37,25 @@ class Acceptor {
   // The oldest peer that is established and welcome. Errors: would_block (none is), and what keeps
   // this side from having terms at all: its secret, its cryptographic library.
   Result<Stream> next(const Security& security, const Welcome& welcome);
+  // Continues the handshakes of those that wait, for a caller that is busy with the peer that it
+  // took and will call next() later. True if one of them is established.
+  bool serve(const Security& security);
   // Why the last peer was refused; empty: none was.
   const std::string& last_refusal() const noexcept { return last_refusal_; }
 
  private:
   struct Waiting {
     Stream stream;
-    Instant since;
+    Instant since;        // its time counts from here: from arrival, or the first question
     Instant active;       // when bytes came last
     size_t received = 0;  // bytes
+    bool asked = false;   // for its first message
   };
 
   bool watch(int fd) const noexcept;
   Result<bool> accept_waiting(const Security& security);
   void refuse(size_t index, const Error& why);
+  void continue_handshakes();
   Result<Stream> find(const Welcome& welcome);
   void expire(const Security& security);
   void wake_in(Duration in) noexcept;

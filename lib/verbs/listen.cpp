@@ -18,7 +18,8 @@ using base::guarded;
 
 namespace {
 
-constexpr Duration kSilenceLimit = Duration::from_s(1);  // behind its hello, while others wait
+constexpr Duration kServePeriod = Duration::from_ms(20);  // of the handshakes of those that wait
+constexpr Duration kSilenceLimit = Duration::from_s(1);   // behind its hello, while others wait
 
 struct Guest {
   verbs::Channel channel;
@@ -49,6 +50,11 @@ struct Listener::State {
   std::mutex mutex;
   crypto::Acceptor acceptor;
   uint16_t port = 0;
+
+  bool serve(const Security& security) {
+    const std::lock_guard lock(mutex);
+    return acceptor.serve(security);
+  }
 
   // The oldest peer with a complete, acceptable hello. Peers that sent anything else are rejected.
   Result<Guest> next_guest(const verbs::Hello& ours, const Security& security) {
@@ -162,10 +168,10 @@ Result<Connection> Listener::accept(QueuePair qp, const ConnectOptions& options)
         // An error before the queue pair was modified: continue with the next peer.
         if (!stalls && connector->state_->qp_modified) return connection;
         if (stalls) {
-          const Instant until = std::min(deadline, base::wall_now() + Duration::from_ms(100));
+          const Instant until = std::min(deadline, base::wall_now() + kServePeriod);
           const bool moved = base::wait_for(connector->fd(), connector->poll_events(), until);
-          kept =
-              moved || base::wall_now() < stall_limit || !base::wait_for(fd(), POLLIN, Instant{});
+          const bool others = state_->serve(options.security);
+          kept = moved || base::wall_now() < stall_limit || !others;
         } else {
           kept = false;
         }
