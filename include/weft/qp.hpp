@@ -65,7 +65,7 @@ struct QueuePairAttributes {
   std::optional<uint16_t> pkey_index{};    // 0
   std::optional<uint8_t> port{};           // 1
   std::optional<Access> access{};          // remote operations of the peer: remote_*, flush_*
-  std::optional<uint32_t> qkey{};          // UD: Q_Key that received datagrams must carry
+  std::optional<uint32_t> qkey{};          // UD, SRD: Q_Key that SENDs to it must carry
   std::optional<AddressVector> path{};     // address of the peer
   std::optional<uint32_t> path_mtu{};      // bytes: a power of two, 256 .. the port's max_mtu
   std::optional<QpNum> dest_qpn{};         // queue pair number of the peer

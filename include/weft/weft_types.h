@@ -194,7 +194,7 @@ typedef struct weft_qp_attributes {
   weft_qp_state state;
   weft_qp_state current_state; /* the expected state; an error if it is another one */
   uint32_t access;             /* remote operations of the peer */
-  uint32_t qkey;               /* UD: Q_Key that received datagrams must carry */
+  uint32_t qkey;               /* UD, SRD: Q_Key that SENDs to it must carry */
   weft_address_vector path;    /* address of the peer */
   uint32_t path_mtu;           /* bytes: a power of two, 256 or more */
   uint32_t dest_qpn;           /* queue pair number of the peer */
@@ -261,7 +261,7 @@ typedef struct weft_send_request {
   uint64_t swap;                 /* COMPARE_SWAP, ATOMIC_WRITE: new value */
   const weft_address_vector* to; /* UD, SRD: the destination; SRD, NULL: that of weft_connect() */
   uint32_t remote_qpn;           /* UD, SRD: the queue pair there */
-  uint32_t remote_qkey;          /* UD: its Q_Key */
+  uint32_t remote_qkey;          /* UD, SRD: its Q_Key */
   uint32_t imm_high;             /* SRD: upper half of 64 bits of immediate data */
   uint32_t flush_length;         /* FLUSH: bytes from remote_address on */
   weft_element element;          /* WRITE_ADD */

@@ -148,7 +148,7 @@ struct SendRequest {
   QpNum remote_qpn{};
   Element element = Element::int32;  // write_add
   uint32_t imm_high = 0;             // SRD: upper half of 64 bits of immediate data; elsewhere 0
-  // UD: the key of the receiving queue pair. With the high bit set: our own queue pair's key.
+  // UD, SRD: the Q_Key of the receiver. UD: with the high bit set that of our own queue pair.
   uint32_t remote_qkey = 0;
   const WindowBind* bind = nullptr;  // bind_window
   Flush flush{};                     // flush

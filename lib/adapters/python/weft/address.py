@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Addresses: a GID as text, and the destination of a request of UD and SRD."""
-from weft._library import check, ffi, lib
+from weft._library import QpType, check, ffi, lib
 
 
 def gid_text(gid):
@@ -26,14 +26,21 @@ def path_of(text, traffic_class=0):
 
 class Destination:
     """Where a request of a UD or SRD queue pair goes: the address of a device, the number of a
-    queue pair there, and for UD its Q_Key."""
+    queue pair there, and its Q_Key. Without one it is that of queue pairs that connect() has
+    joined: 0x11111111 for UD, 0 for SRD."""
 
-    def __init__(self, gid, qpn, qkey=0x11111111, traffic_class=0):
+    def __init__(self, gid, qpn, qkey=None, traffic_class=0):
         self.gid, self.qpn, self.qkey = gid, qpn, qkey
         self.path = path_of(gid, traffic_class)
 
+    def qkey_for(self, service):
+        """The Q_Key that requests of such a queue pair name."""
+        if self.qkey is not None:
+            return self.qkey
+        return 0x11111111 if service == QpType.UD else 0
+
     @classmethod
-    def sender(cls, network_header, source_qpn, qkey=0x11111111):
+    def sender(cls, network_header, source_qpn, qkey=None):
         """UD: back to the sender, from the first 40 bytes of the receive and the completion's
         source_qpn."""
         if len(network_header) < 40:

@@ -66,7 +66,8 @@ class QueuePair(Handle):
         if imm is not None:
             request.imm, request.imm_high = imm & 0xFFFFFFFF, imm >> 32
         if to is not None:
-            request.to, request.remote_qpn, request.remote_qkey = to.path, to.qpn, to.qkey
+            request.to, request.remote_qpn = to.path, to.qpn
+            request.remote_qkey = to.qkey_for(self.type)
         for member, value in members.items():
             setattr(request, member, value)
         check(lib.weft_post_send(self._handle, request, 1, ffi.NULL))
