@@ -62,7 +62,7 @@ TEST_CASE("a hello has exactly these bytes") {
   // The layout is the protocol: a change needs a new version.
   const std::vector<std::byte> message = emit_hello(sample());
   const uint8_t expected[] = {
-      'W', 'E',  'F',  'T',  0, 2, 1,    0,    0,   0, 0,    51, 0,   0,    0,    0,
+      'W', 'E',  'F',  'T',  0, 3, 1,    0,    0,   0, 0,    51, 0,   0,    0,    0,
       0,   0,    0,    0,    0, 0, 0xFF, 0xFF, 127, 0, 0,    2,  0,   0x12, 0x34, 0x56,
       0,   0xAB, 0xCD, 0xEF, 0, 0, 16,   0,    16,  2, 0x80, 1,  'r', 'o',  'c',  'e',
       '+', 'u',  'd',  'p',  0, 0, 0,    0,    0,   0, 0,    0,  1,   2,    3};
