@@ -157,14 +157,17 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.add_option("PID", options.names, "Processes, or files of records")->default_str("");
   app.add_option("-n,--lines", options.lines, "Print the last so many events; 0: all");
-  app.add_option("--qp", options.queue_pair, "Only packets to this queue pair, and its events")
+  app.add_option("--qp", options.queue_pair,
+                 "Only packets to this queue pair, and its events (default: all)")
       ->check(CLI::Number)
       ->default_str("");
   app.add_flag("--alone", options.alone, "Leave out the records of peers that are not named");
   app.add_flag("--json", options.json, "Print JSON");
-  app.add_option("--pcapng", options.pcapng, "Write a capture file for Wireshark instead")
+  app.add_option("--pcapng", options.pcapng,
+                 "Write a capture file for Wireshark (default: print text)")
       ->default_str("");
-  app.add_option("--perfetto", options.perfetto, "Write a trace for ui.perfetto.dev instead")
+  app.add_option("--perfetto", options.perfetto,
+                 "Write a trace for ui.perfetto.dev (default: print text)")
       ->default_str("");
   if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
   return options.names.empty() ? list() : show(options);

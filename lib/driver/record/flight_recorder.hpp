@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The flight recorder of an engine: the last 4,096 events, packets above all, in a file that
-// outlives a crash of the process (record_folder.hpp). It is always on, and costs some fifteen
+// outlives a crash of the process (record_folder.hpp). It is always on, and costs some thirty
 // instructions a packet. Where no file can be had it records nothing: why() says the reason.
 #pragma once
 
