@@ -82,7 +82,7 @@ void on_rto_or_tail(SendContext& ctx, Peer& peer, Instant now) noexcept {
 // A fill: a peer that does not know the stream any more answers with a reset.
 void send_liveness_probe(SendContext& ctx, Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
-  WEFT_DCHECK(tx.una == tx.next && tx.awaiting_response != 0);
+  WEFT_DCHECK(tx.una == tx.next && tx.probes_liveness());
   schedule_liveness_probe(ctx, peer, now);
   if (!begin_flight(ctx, peer, now)) return;
   Record& r = *tx.flight->begin(tx.una, tx.next);  // the first one needs no memory
@@ -119,7 +119,7 @@ TimerVerdict on_send_timer(SendContext& ctx, Peer& peer, Instant now) noexcept {
     }
     on_rto_or_tail(ctx, peer, now);
     if (tx.flight != nullptr) detect_losses(ctx, peer, now);
-  } else if (tx.awaiting_response != 0 && now >= tx.liveness_probe_at) {
+  } else if (tx.probes_liveness() && now >= tx.liveness_probe_at) {
     send_liveness_probe(ctx, peer, now);
   }
   rearm_timer(ctx, peer, now);
@@ -135,7 +135,7 @@ void rearm_timer(SendContext& ctx, Peer& peer, Instant now) noexcept {
     next = std::min(next, overtaken_at(tx, oldest));
   } else if (tx.flight != nullptr && tx.una != tx.next) {
     next = std::min(next, now + ctx.config.least_rto);  // all are lost and wait for transmit()
-  } else if (tx.awaiting_response != 0) {
+  } else if (tx.probes_liveness()) {
     next = std::min(next, tx.liveness_probe_at);
   }
   if (tx.flight != nullptr && tx.una != tx.next) next = std::min(next, tx.flight->flow.deadline());

@@ -43,6 +43,8 @@ struct Sender {
   uint32_t epoch = 0;      // of our stream, 0: none; grows by one
   bool confirmed = false;  // a packet of this stream was acknowledged
   uint64_t incarnation() const { return welcome.incarnation; }
+  // Until the peer's incarnation is known hellos say whether it lives.
+  bool probes_liveness() const { return awaiting_response != 0 && incarnation() != 0; }
   Welcome welcome;
   uint64_t first = 0;              // sequence number of the stream
   uint64_t next = 0;               // sequence number of the next new packet
