@@ -88,8 +88,8 @@ class Postmortem(unittest.TestCase):
                 times.setdefault(match.groups()[1:], {})[match[1]] = event["time_ns"]
         both = [each["<"] - each[">"] for each in times.values() if len(each) == 2]
         self.assertGreater(len(both), 100)
-        # 100 us: the time of a burst is read once, so the two readings may be that much apart.
-        self.assertGreater(sorted(both)[len(both) // 2], -100_000)
+        # 10 ms: the time of a burst is read once, and either process may be preempted behind that.
+        self.assertGreater(sorted(both)[len(both) // 2], -10_000_000)
 
     def test_exports(self):
         _, client = self.pair("roce+udp:lo", "-s", "8")

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <new>
 
+#include "lib/base/clock.hpp"
 #include "lib/base/memory_permitting.hpp"
 #include "lib/driver/record/record_folder.hpp"
 
@@ -112,7 +113,8 @@ bool FlightRecorder::make_file(const RecordIdentity& identity, Instant now) {
 
 void FlightRecorder::update_clocks(Instant now) noexcept {
   header_->clocks[0] = header_->clocks[1];
-  header_->clocks[1] = {now.ps, wall_ns()};
+  // `now` may be old: the two clocks are read together.
+  header_->clocks[1] = {base::wall_now().ps, wall_ns()};
   clocks_until_ = now + kClockPeriod;
 }
 
