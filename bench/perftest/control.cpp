@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "bench/perftest/clock.hpp"
+#include "weft/log.hpp"
 
 namespace weft::bench {
 namespace {
@@ -17,10 +18,6 @@ volatile std::sig_atomic_t g_interrupted = 0;
 constexpr uint64_t kSendId = 1u << 16;
 constexpr uint64_t kProbeId = 1u << 17;
 
-Error peer_lost() {
-  return {Code::disconnected,
-          "connection to the peer lost: its process ended or does not answer; see its output"};
-}
 Error peer_aborted() {
   return {Code::disconnected, "the peer was stopped or failed; see its output"};
 }
@@ -85,6 +82,7 @@ bool Control::send(const ControlMessage& message) noexcept {
 
 void Control::on_completion(const Completion& c) noexcept {
   if (c.status != Status::success) {
+    if (!broken_ && c.status != Status::flushed) failure_ = c.status;
     broken_ = true;
     return;
   }
@@ -103,6 +101,18 @@ void Control::probe() noexcept {
   if (now < next_probe_) return;
   next_probe_ = now + 1'000'000'000;
   if (!qp_.post_send({.id = kProbeId, .opcode = Opcode::write})) broken_ = true;
+}
+
+Error Control::peer_lost() const {
+  std::string text = "connection lost from " + to_string(qp_.device().attributes().gid);
+  if (const QueuePairAttributes set = qp_.query(); set.path)
+    text += " to " + to_string(set.path->destination) + ", retry_count " +
+            std::to_string(set.retry_count.value_or(0)) + ", timeout " +
+            std::to_string(set.timeout.value_or(0));
+  if (failure_ == Status::success)
+    return {Code::disconnected, text + ": the peer's process ended or does not answer"};
+  text.append(": ").append(name(failure_)).append(": ").append(reason(failure_));
+  return {Code::disconnected, text + "; see the peer's output"};
 }
 
 Result<void> Control::check() noexcept {

@@ -55,6 +55,7 @@ class Control {
   bool post_receive(uint64_t slot) noexcept;
   bool send(const ControlMessage& message) noexcept;
   void probe() noexcept;
+  Error peer_lost() const;
   void on_completion(const Completion& completion) noexcept;
 
   static constexpr size_t kSlots = 8;
@@ -67,8 +68,9 @@ class Control {
   uint64_t acknowledged_ = 0;  // of sent_, by the peer
   uint32_t phase_ = 0;
   uint64_t next_probe_ = 0;
-  bool broken_ = false;   // connection lost
-  bool aborted_ = false;  // the peer has aborted
+  bool broken_ = false;               // connection lost
+  Status failure_ = Status::success;  // of the request that showed it
+  bool aborted_ = false;              // the peer has aborted
   // The peer can be one barrier ahead, so two messages are kept, by the last bit of their phase.
   std::array<std::optional<ControlMessage>, 2> at_barrier_;
   std::optional<uint64_t> stop_count_;

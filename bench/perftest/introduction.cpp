@@ -2,6 +2,7 @@
 // See introduction.hpp.
 #include "bench/perftest/introduction.hpp"
 
+#include <cctype>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,20 @@ namespace weft::bench {
 namespace {
 
 using Json = nlohmann::json;
+
+// As -c spells it.
+std::string service_name(const Options& o) {
+  if (o.xrc()) return "XRC";
+  std::string text(name(o.service.value_or(QpType::rc)));
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// Processes on shared memory find each other by the name of their job; empty: another port.
+std::string shared_memory_job(const std::string& device) {
+  if (device.find("+shm") == std::string::npos) return {};
+  return device.substr(0, device.find(','));
+}
 
 // The options that must be equal on both sides, by their names.
 Json agreement(const Options& o) {
@@ -19,7 +34,8 @@ Json agreement(const Options& o) {
   j["-D"] = o.duration_s > 0;
   j["-q"] = o.qps;
   j["-t"] = o.tx_depth;
-  j["-c"] = o.service ? std::string(name(*o.service)) : "device";
+  j["-c"] = service_name(o);
+  j["-d"] = shared_memory_job(o.device);
   j["-b"] = o.bidirectional;
   j["-A"] = o.atomic == AtomicType::fetch_add ? "FETCH_AND_ADD" : "CMP_AND_SWAP";
   j["--buffers"] = o.buffers;
@@ -38,9 +54,9 @@ Error differs(const std::string& option, const std::string& how) {
 }
 
 // The form for at most 56 bytes: host byte order, since both sides run the same program.
-constexpr size_t kOptions = 12;
+constexpr size_t kOptions = 13;
 struct DigestForm {
-  char magic[4] = {'w', 'e', 'f', '2'};
+  char magic[4] = {'w', 'e', 'f', '3'};
   uint32_t rkey = 0;
   uint64_t address = 0;
   uint32_t srq = 0;

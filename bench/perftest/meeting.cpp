@@ -2,11 +2,17 @@
 // See meeting.hpp. Waits are short, so that Ctrl-C works.
 #include "bench/perftest/meeting.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include <mutex>
 
 #include "bench/perftest/clock.hpp"
 #include "bench/perftest/control.hpp"
+#include "lib/base/log/log.hpp"
 
 namespace weft::bench {
 namespace {
@@ -18,6 +24,38 @@ std::string address_of(const Options& o) {
          std::to_string(o.meeting.port);
 }
 
+constexpr uint64_t kTcpLimit = 2'000'000'000;  // for a connection of TCP: two SYNs
+
+std::mutex refusal_mutex;
+std::string refusal;  // of this process's listener; empty: none
+
+std::string last_refusal() {
+  const std::lock_guard hold(refusal_mutex);
+  return refusal;
+}
+
+// A listener turns peers away that do not fit and waits for the next; a server here has one client,
+// so it ends with what the listener says of it in the log.
+Result<void> watch_refusals() {
+  const bool wanted = base::logs(base::Subsystem::connect, LogLevel::info);
+  base::log_from(base::Subsystem::connect, LogLevel::info);
+  return set_log_sink([wanted](const LogLine& line) {
+    const bool refuses = line.subsystem == base::name(base::Subsystem::connect);
+    if (refuses && line.level == LogLevel::info) {
+      const std::lock_guard hold(refusal_mutex);
+      refusal = line.text;
+    }
+    if (wanted || !refuses) base::write_to_stderr(line);
+  });
+}
+
+bool is_connecting(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+         info.tcpi_state == TCP_SYN_SENT;
+}
+
 class TcpMeeting final : public Meeting {
  public:
   explicit TcpMeeting(const Options& options)
@@ -26,7 +64,7 @@ class TcpMeeting final : public Meeting {
     Result<Listener> listener = Listener::listen(":" + std::to_string(port));
     if (!listener) return listener.error();
     listener_ = std::move(*listener);
-    return {};
+    return watch_refusals();
   }
   size_t private_data() const noexcept override { return 4096; }
   Result<Connection> join(const QueuePair& qp, const ConnectOptions& how) override {
@@ -34,10 +72,16 @@ class TcpMeeting final : public Meeting {
   }
 
  private:
-  static Result<Connection> finish(Connector connector) {
+  // An address that takes no SYN is given up long before the time for the whole exchange.
+  Result<Connection> finish(Connector connector) const {
+    const uint64_t limit = monotonic_ns() + kTcpLimit;
     for (;;) {
       Result<Connection> connection = connector.advance();
       if (connection || connection.error().code != Code::would_block) return connection;
+      if (monotonic_ns() > limit && is_connecting(connector.fd()))
+        return Error{Code::timed_out,
+                     "no answer from " + address_ +
+                         " to TCP: is the host up, and does a firewall let the port pass?"};
       if (interrupted()) return interruption();
       pollfd p{connector.fd(), connector.poll_events(), 0};
       (void)poll(&p, 1, 100);
@@ -48,6 +92,8 @@ class TcpMeeting final : public Meeting {
       Result<Connector> connector = listener_->try_accept(qp, how);
       if (connector) return finish(std::move(*connector));
       if (connector.error().code != Code::would_block) return connector.error();
+      if (const std::string refused = last_refusal(); !refused.empty())
+        return Error{Code::invalid_argument, refused};
       if (interrupted()) return interruption();
       pollfd p{listener_->fd(), POLLIN, 0};
       (void)poll(&p, 1, 200);

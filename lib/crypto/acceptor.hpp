@@ -44,7 +44,8 @@ class Acceptor {
   struct Waiting {
     Stream stream;
     Instant since;
-    Instant active;       // when bytes came last
+    Instant active;  // when bytes came last
+    base::SocketAddress from;
     size_t received = 0;  // bytes
   };
 

@@ -6,34 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <new>
 #include <thread>
 
 #include "lib/base/check.hpp"
 #include "lib/base/memory_permitting.hpp"
 
 namespace weft::driver {
-
-namespace {
-
-// Printed unless WEFT_LOG=off: the application sees no error of its own, only timeouts.
-void log_icrc_failures(const Gid& peer) noexcept {
-  const char* const level = std::getenv("WEFT_LOG");
-  if (level != nullptr && std::strcmp(level, "off") == 0) return;
-  try {
-    std::fprintf(stderr,
-                 "weft: every packet from %s fails its ICRC and is dropped: probably something on "
-                 "the way translates addresses. Use a path without it, or, between weft devices, "
-                 "icrc=off in the device strings of both sides\n",
-                 to_string(peer).c_str());
-  } catch (const std::bad_alloc&) {  // Count::peers_failing_icrc reports it too
-  }
-}
-
-}  // namespace
 
 Driver::Driver(std::unique_ptr<transport::Port> port, const MakeMachine& make_machine,
                const DriverOptions& options)
@@ -47,6 +25,7 @@ Driver::Driver(std::unique_ptr<transport::Port> port, const MakeMachine& make_ma
       tx_(port_->capabilities().burst),
       posts_(clock_, options.single_thread),
       suspension_(*port_),
+      log_lines_(options.subsystem),
       hand_off_(lock_, clock_) {}
 
 Result<void> Driver::start() {
@@ -131,10 +110,9 @@ size_t Driver::turn() noexcept {
 void Driver::deliver_events() noexcept {
   WEFT_DCHECK(lock_.held());
   if (machine_->take_events()) {
+    log_lines_.collect(*machine_, port_->address());
     machine_->incidents().stamp(clock_.now());
     if (machine_->has_event()) signal_fd(async_fd_);
-    while (const std::optional<Gid> peer = machine_->next_failing_peer())
-      (void)base::memory_permitting([&] { unlogged_peers_.push_back(*peer); });
   }
   const bool due = !cqs_.deadline().is_never() && cqs_.deadline() <= clock_.now();
   if (machine_->take_fired() || due) cqs_.signal(due ? clock_.now() : Instant{});
@@ -142,10 +120,9 @@ void Driver::deliver_events() noexcept {
 
 // stderr may be a full pipe, so it is written to without the lock.
 void Driver::unlock_and_log() noexcept {
-  std::vector<Gid> peers;
-  peers.swap(unlogged_peers_);
+  LogLines lines = log_lines_.take();
   lock_.unlock();
-  for (const Gid& peer : peers) log_icrc_failures(peer);
+  lines.write();
 }
 
 // The port's interface went down or came up: an event for the application. Queue pairs keep their

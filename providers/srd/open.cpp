@@ -113,6 +113,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   std::shared_ptr<SrdContext> context(
       new SrdContext(std::move(opened->ports), config,
                      {.single_thread = single_thread,
+                      .subsystem = base::Subsystem::srd,
                       .paces = config.congestion && !config.congestion->kind->sprayed},
                      std::move(attributes)));
   if (const Result<void> ok = context->start(); !ok) return ok.error();
