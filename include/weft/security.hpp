@@ -11,6 +11,7 @@
 
 namespace weft {
 
+// What one end of a rendezvous asks of the other. Both ends must ask for the same.
 struct Security {
   // The path of a file of 32 to 4096 bytes that only its owner can read, or "fd:N": an inherited
   // descriptor of such a file. Empty: the environment variable WEFT_SECRET, if there is one.
