@@ -5,11 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <functional>
 #include <string>
 
+#include "tests/support/catch.hpp"
 #include "weft/result.hpp"
 
 namespace weft::test {

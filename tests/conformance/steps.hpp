@@ -5,13 +5,13 @@
 
 #include <poll.h>
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
 #include <string>
 #include <thread>
 
 #include "tests/conformance/fixture.hpp"
+#include "tests/support/catch.hpp"
 
 namespace weft::test {
 

@@ -245,7 +245,7 @@ TEST_CASE("flight recorder: folders of others are refused, and nothing is record
     FlightRecorder recorder(kRoce);
     recorder.open({}, kNow);
     CHECK(recorder.path().empty());
-    CHECK_THAT(recorder.why(), Catch::Matchers::Contains(reason));
+    CHECK_THAT(recorder.why(), WEFT_CONTAINS(reason));
     const Packet packet(0x11);
     recorder.received({&packet.frame, 1}, kNow);
     recorder.changed_state(QpNum{1}, QpState::err, kNow);

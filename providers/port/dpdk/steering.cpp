@@ -128,10 +128,12 @@ rte_flow* Steering::create(const Flow& flow, uint16_t queue) noexcept {
   std::memcpy(&ipv4.hdr.dst_addr, &flow.destination.bytes[12], 4);
   ipv4_mask.hdr.src_addr = ipv4_mask.hdr.dst_addr = ~rte_be32_t{0};
   rte_flow_item_ipv6 ipv6{}, ipv6_mask{};
-  std::copy(flow.source.bytes.begin(), flow.source.bytes.end(), ipv6.hdr.src_addr);
-  std::copy(flow.destination.bytes.begin(), flow.destination.bytes.end(), ipv6.hdr.dst_addr);
-  std::fill_n(ipv6_mask.hdr.src_addr, 16, uint8_t{0xFF});
-  std::fill_n(ipv6_mask.hdr.dst_addr, 16, uint8_t{0xFF});
+  // Arrays of bytes until DPDK 24.07, structures since.
+  static_assert(sizeof ipv6.hdr.src_addr == sizeof flow.source.bytes);
+  std::memcpy(&ipv6.hdr.src_addr, flow.source.bytes.data(), sizeof ipv6.hdr.src_addr);
+  std::memcpy(&ipv6.hdr.dst_addr, flow.destination.bytes.data(), sizeof ipv6.hdr.dst_addr);
+  std::memset(&ipv6_mask.hdr.src_addr, 0xFF, sizeof ipv6_mask.hdr.src_addr);
+  std::memset(&ipv6_mask.hdr.dst_addr, 0xFF, sizeof ipv6_mask.hdr.dst_addr);
   rte_flow_item_udp udp{}, udp_mask{};
   udp.hdr.src_port = rte_cpu_to_be_16(flow.source_port);
   udp.hdr.dst_port = rte_cpu_to_be_16(flow.destination_port);

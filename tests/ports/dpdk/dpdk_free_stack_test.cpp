@@ -4,12 +4,12 @@
 #include <rte_mempool.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "providers/port/dpdk/device.hpp"
 #include "providers/port/dpdk/free_stack.hpp"
+#include "tests/support/catch.hpp"
 
 namespace weft::port::dpdk {
 namespace {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include "lib/wire/headers.hpp"
 #include "providers/port/dpdk/device.hpp"
 #include "providers/port/dpdk/steering.hpp"
+#include "tests/support/catch.hpp"
 
 namespace {
 
@@ -75,7 +75,7 @@ rte_flow* rte_flow_create(uint16_t port, const rte_flow_attr* attributes, const 
     } else if (item->type == RTE_FLOW_ITEM_TYPE_IPV6) {
       t.ipv6 = static_cast<const rte_flow_item_ipv6*>(item->spec)->hdr;
       const auto* const mask = static_cast<const rte_flow_item_ipv6*>(item->mask);
-      t.exact &= all_ones(mask->hdr.src_addr, 16) && all_ones(mask->hdr.dst_addr, 16);
+      t.exact &= all_ones(&mask->hdr.src_addr, 16) && all_ones(&mask->hdr.dst_addr, 16);
     } else if (item->type == RTE_FLOW_ITEM_TYPE_UDP) {
       t.udp = static_cast<const rte_flow_item_udp*>(item->spec)->hdr;
       const auto* const mask = static_cast<const rte_flow_item_udp*>(item->mask);
@@ -183,8 +183,8 @@ TEST_CASE("dpdk steering: IPv6 and VLAN") {
                                     RTE_FLOW_ITEM_TYPE_IPV6, RTE_FLOW_ITEM_TYPE_UDP});
   CHECK(t.tci == 77);
   CHECK(t.exact);
-  CHECK(std::memcmp(t.ipv6.src_addr, flow.source.bytes.data(), 16) == 0);
-  CHECK(std::memcmp(t.ipv6.dst_addr, flow.destination.bytes.data(), 16) == 0);
+  CHECK(std::memcmp(&t.ipv6.src_addr, flow.source.bytes.data(), 16) == 0);
+  CHECK(std::memcmp(&t.ipv6.dst_addr, flow.destination.bytes.data(), 16) == 0);
   CHECK(t.udp.dst_port == RTE_BE16(4792));
 }
 
