@@ -16,7 +16,8 @@ BIN, DEVICE, ADDRESS = ibverbs_test.BIN, ibverbs_test.DEVICE, guest_job.ADDRESS
 # They simulate, switch, count or load plug-ins, whatever is installed; or are the other end of
 # other tests.
 NO_DEVICE = {"simulate", "weft_sim", "weft_switch", "weft_srd_demo", "weft_coll_demo",
-             "weft_script", "weft_puppet", "weft_nccl_check", "weft_postmortem"}
+             "weft_script", "weft_puppet", "weft_nccl_check", "weft_postmortem",
+             "weft_doctor"}
 # ibverbs_test.Programs runs these.
 ELSEWHERE = {"hello_send", "hello_write", "rpc_pingpong", "weft_info", "weft_rping"} | {
     f"weft_{operation}_{kind}" for operation in ("send", "write", "read", "atomic")
