@@ -106,4 +106,12 @@ std::vector<Gid> addresses_of(uint32_t interface) {
   return found;
 }
 
+std::vector<Gid> addresses_of_host() {
+  std::vector<Gid> found;
+  const Entries entries = all_addresses();
+  for (const ifaddrs* entry = entries.get(); entry != nullptr; entry = entry->ifa_next)
+    if (const Gid gid = address_in(*entry); gid != Gid{}) found.push_back(gid);
+  return found;
+}
+
 }  // namespace weft::base

@@ -25,5 +25,7 @@ InterfaceState interface_state(uint32_t interface);
 
 // Its addresses, IPv4 before IPv6, otherwise in the kernel's order.
 std::vector<Gid> addresses_of(uint32_t interface);
+// The addresses of all interfaces.
+std::vector<Gid> addresses_of_host();
 
 }  // namespace weft::base

@@ -45,7 +45,8 @@ const std::set<std::string> kDrops = {
     "shm_tx_stalled", "shm_tx_unreadable", "shm_tx_too_long", "shm_rx_revoked", "shm_rx_corrupt",
     "shm_rx_wrong_user", "shm_rx_bad_hello", "shm_rx_impostors", "shm_pulls_denied", "sim_no_route",
     "sim_too_long", "udp_rx_truncated", "udp_rx_errors", "udp_rx_buffer_drops", "udp_tx_errors",
-    "udp_tx_foreign_port", "udp_forward_drops", "udp_forward_refused", "udp_rx_telemetry_errors"};
+    "udp_tx_foreign_port", "udp_rx_foreign_sender", "udp_forward_drops", "udp_forward_refused",
+    "udp_rx_telemetry_errors"};
 
 const std::set<std::string> kOthers = {
     // engine
@@ -76,7 +77,8 @@ const std::set<std::string> kOthers = {
     "shm_tx_doorbells", "shm_peers_lost", "shm_detach_cuts", "shm_links_in", "shm_links_out",
     "udp_rx_frames", "udp_rx_bytes", "udp_rx_super_packets", "udp_tx_frames", "udp_tx_bytes",
     "udp_tx_trains", "udp_forwarded", "udp_forward_received", "udp_steering_programs", "udp_probes",
-    "udp_rx_telemetry_frames", "udp_rx_multicast_frames"};
+    "udp_rx_telemetry_frames", "udp_rx_multicast_frames", "udp_sender_lookups",
+    "udp_sender_ports_held"};
 
 // Counters of ports begin with the port's name.
 void add_names_of_ports(std::set<std::string>& names) {

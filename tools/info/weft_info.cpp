@@ -3,6 +3,7 @@
 // or with -v all attributes and counters, like ibv_devinfo -v.
 // link: perftest
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -61,6 +62,24 @@ std::vector<Row> rows_of(const weft::DeviceAttributes& a) {
   };
 }
 
+// Who on this host can send packets in the name of a peer: docs/security.md, "Same host". A udp
+// device that checks senders has counters of that.
+Row local_senders(const weft::Device& device) {
+  const weft::DeviceAttributes& a = device.attributes();
+  const std::vector<weft::Counter> counters = device.counters();
+  const bool checked = std::any_of(counters.begin(), counters.end(), [](const weft::Counter& c) {
+    return c.name == "udp_rx_foreign_sender";
+  });
+  if (a.provider == "ibverbs")
+    return {"local_senders", "adapter", "the adapter decides who can forge packets of a peer"};
+  if (a.port == "shm")
+    return {"local_senders", "none", "no other process can send in the name of a peer"};
+  if (checked)
+    return {"local_senders", "user",
+            "no process of another user here can forge packets of a peer, except with CAP_NET_RAW"};
+  return {"local_senders", "any", "other processes may be able to forge packets of a peer"};
+}
+
 struct Report {
   weft::DeviceListing listing;
   std::vector<Row> rows;  // empty if open() failed
@@ -73,6 +92,7 @@ Report inspect(weft::DeviceListing listing) {
     const weft::Result<weft::Device> device = weft::Device::open(listing.spec);
     if (device) {
       report.rows = rows_of(device->attributes());
+      report.rows.push_back(local_senders(*device));
       report.counters = device->counters();
     } else {
       listing.usable = false;

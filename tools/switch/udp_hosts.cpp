@@ -30,7 +30,7 @@ Result<std::unique_ptr<UdpHosts::Side>> UdpHosts::open_side(
     if (!socket) return socket.error();
     side->sockets.push_back(std::move(*socket));
     side->receivers.push_back(std::make_unique<port::udp::Receiver>(
-        side->sockets.back().socket.fd(), *local, kBatch, nullptr));
+        side->sockets.back().socket.fd(), *local, kBatch, nullptr, nullptr));
     if (!side->receivers.back()->usable())
       return Error{Code::no_memory, "no memory for the receive buffers of " + host};
   }

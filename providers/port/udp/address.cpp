@@ -110,6 +110,13 @@ std::string text_of(const Gid& gid) {
   return text;
 }
 
+bool is_loopback(const Gid& gid) noexcept {
+  if (gid.is_ipv4()) return is_ipv4_loopback(gid);
+  Gid loopback{};
+  loopback.bytes[15] = 1;
+  return gid == loopback;
+}
+
 bool next_loopback(Gid& gid) noexcept {
   uint32_t host = (uint32_t{gid.bytes[14]} << 8 | gid.bytes[15]) + 1;
   while ((host & 0xFF) == 0 || (host & 0xFF) == 255) ++host;

@@ -15,6 +15,9 @@
 namespace weft::port::udp {
 
 inline constexpr uint16_t kRocePort = 4791;  //= roce:C-HDR-7
+// Source ports.
+inline constexpr uint16_t kFirstSourcePort = 0xC000;  //= roce:C-AV-96
+inline constexpr uint32_t kSourcePorts = 0x4000;
 
 // A socket address of either family, and the length that the kernel wants with it.
 struct SocketAddress {
@@ -55,6 +58,9 @@ struct LocalAddress {
 
   bool ipv4() const { return gid.is_ipv4(); }
 };
+
+// In 127/8, or ::1: packets from other hosts do not reach it.
+bool is_loopback(const Gid& gid) noexcept;
 
 // From one address of 127/8 to the next that a device may have for itself; false: it was the last.
 bool next_loopback(Gid& gid) noexcept;

@@ -24,6 +24,7 @@ constexpr Key kKeys[] = {
     {"busy_poll", &Options::busy_poll, 0, 1'000'000},
     {"shared", &Options::shared, 0, 1},
     {"switched", &Options::switched, 0, 1},
+    {"check_senders", &Options::check_senders, 0, 1},
     {"mtu", &Options::mtu, 256, 65'000},
     {"ports", &Options::ports, 1, 16384},
 };

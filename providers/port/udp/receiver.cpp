@@ -21,11 +21,13 @@ namespace weft::port::udp {
 constexpr uint32_t kForwardedEvery = 128;
 constexpr uint32_t kFullReadsToGrow = 8;
 
-Receiver::Receiver(int socket, const LocalAddress& local, uint32_t batch, AddressGroup* group)
+Receiver::Receiver(int socket, const LocalAddress& local, uint32_t batch, AddressGroup* group,
+                   SenderCheck* senders)
     : socket_(socket),
       ipv4_(local.ipv4()),
       batch_(batch),
       group_(group),
+      senders_(senders),
       headers_(new mmsghdr[batch]()),
       slots_(new Slot[batch]) {
   // Mapped, not allocated: a page takes memory when a datagram first reaches it.
@@ -156,7 +158,11 @@ void Receiver::parse(uint32_t i, uint32_t length) noexcept {
     }
   }
   if (message.segment < length) ++counters_.super_packets;
-  if (length == AddressGroup::kProbeLength && group_ != nullptr && group_->take_probe(message))
+  const bool probe =
+      length == AddressGroup::kProbeLength && group_ != nullptr && group_->take_probe(message);
+  // Probes come from the port that members receive at, which they do not hold on all addresses.
+  if (probe ||
+      (senders_ != nullptr && !senders_->accepts(message.path.source, message.path.source_port)))
     message.length = 0;
 }
 

@@ -12,6 +12,7 @@
 #include "providers/port/udp/address.hpp"
 #include "providers/port/udp/group.hpp"
 #include "providers/port/udp/message.hpp"
+#include "providers/port/udp/sender_check.hpp"
 #include "weft/result.hpp"
 
 namespace weft::port::udp {
@@ -26,8 +27,10 @@ class Receiver {
     uint64_t errors = 0;         // reads that failed otherwise
   };
 
-  // `group` is null when the address is ours alone. Both outlive the receiver.
-  Receiver(int socket, const LocalAddress& local, uint32_t batch, AddressGroup* group);
+  // `group` is null when the address is ours alone, `senders` when every datagram is accepted. They
+  // outlive the receiver.
+  Receiver(int socket, const LocalAddress& local, uint32_t batch, AddressGroup* group,
+           SenderCheck* senders);
   ~Receiver();
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
@@ -72,6 +75,7 @@ class Receiver {
   uint32_t reads_left_ = 1;      // until forwarded messages are looked for in any case
   bool forwarded_last_ = false;  // the last read was one of forwarded messages
   AddressGroup* group_;
+  SenderCheck* senders_;
   std::byte* memory_ = nullptr;
   std::unique_ptr<mmsghdr[]> headers_;
   std::unique_ptr<Slot[]> slots_;

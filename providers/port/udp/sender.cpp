@@ -14,8 +14,6 @@
 namespace weft::port::udp {
 namespace {
 
-constexpr uint16_t kFirstPort = 0xC000;  //= roce:C-AV-96
-constexpr uint32_t kPortCount = 0x4000;
 constexpr uint32_t kTries = 16;  // ports next to the wanted one that are tried
 constexpr uint8_t kDefaultHopLimit = 64;
 constexpr uint8_t kStreakToAdapt = 8;
@@ -52,16 +50,17 @@ Sender::Sender(const LocalAddress& local, const Limits& limits)
       infos_(kMessages),
       iovecs_(kPieces),
       scratch_(new std::byte[kMostBytes]) {
-  WEFT_CHECK(limits.ports >= 1 && limits.ports <= kPortCount);
+  WEFT_CHECK(limits.ports >= 1 && limits.ports <= kSourcePorts);
   sockets_.reserve(limits.ports);  // pointers to them stay valid
 }
 
 // ---- source ports
 
 uint16_t Sender::source_port(uint16_t wanted) noexcept {
-  const uint32_t start = wanted >= kFirstPort ? wanted - kFirstPort : wanted % kPortCount;
+  const uint32_t start =
+      wanted >= kFirstSourcePort ? wanted - kFirstSourcePort : wanted % kSourcePorts;
   for (uint32_t i = 0; i < kTries; ++i) {
-    const auto port = static_cast<uint16_t>(kFirstPort + (start + i) % kPortCount);
+    const auto port = static_cast<uint16_t>(kFirstSourcePort + (start + i) % kSourcePorts);
     if (find(port) != nullptr) return port;
     if (sockets_.size() == limits_.ports) break;
     if (open(port) != nullptr) return port;
@@ -80,10 +79,13 @@ Sender::Socket* Sender::find(uint16_t port) noexcept {
 
 Sender::Socket* Sender::open(uint16_t port) noexcept {
   if (sockets_.size() == limits_.ports) return nullptr;
+  Descriptor held = hold_port(local_.ipv4(), port);
+  if (!held) return nullptr;
   Descriptor descriptor = open_transmit_socket(local_, port, limits_.buffer);
   if (!descriptor) return nullptr;
   WEFT_DCHECK(find(port) == nullptr && sockets_.size() < sockets_.capacity());
   sockets_.emplace_back();
+  sockets_.back().held = std::move(held);
   sockets_.back().descriptor = std::move(descriptor);
   sockets_.back().port = port;
   const size_t mask = table_.size() - 1;

@@ -50,6 +50,7 @@ class Sender {
 
  private:
   struct Socket {
+    Descriptor held;  // the port, on all addresses
     Descriptor descriptor;
     uint16_t port = 0;
     uint8_t traffic_class = 0;  // what datagrams without a control message carry

@@ -76,6 +76,17 @@ ReceiveSocket prepare_receive_socket(bool v4, const Options& options) noexcept {
   return result;
 }
 
+// What arrives there is dropped.
+Descriptor open_write_only_socket(bool v4) noexcept {
+  Descriptor socket(
+      ::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sock_filter drop_all = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog program = {1, &drop_all};
+  (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+  if (!v4) set(socket.fd(), SOL_IPV6, IPV6_V6ONLY, 1);
+  return socket;
+}
+
 Error failed(const std::string& what) {
   return {Code::io_error, what + ": " + std::strerror(errno)};
 }
@@ -159,29 +170,43 @@ Descriptor bind_alone(const LocalAddress& local) noexcept {
   return socket;
 }
 
+bool bind_everywhere(int fd, bool ipv4, uint16_t port) noexcept {
+  Gid any{};
+  if (ipv4) any = Gid::from_ipv4(0, 0, 0, 0);
+  return bind_to(fd, any, port, 0);
+}
+
+Descriptor open_probe_socket(bool ipv4) noexcept {
+  Descriptor socket = open_write_only_socket(ipv4);
+  set(socket.fd(), SOL_SOCKET, SO_REUSEADDR, 1);
+  return socket;
+}
+
+Descriptor hold_port(bool ipv4, uint16_t port) noexcept {
+  Descriptor socket = open_write_only_socket(ipv4);
+  set(socket.fd(), SOL_SOCKET, SO_REUSEPORT, 1);
+  if (!socket || !bind_everywhere(socket.fd(), ipv4, port)) return {};
+  return socket;
+}
+
 Descriptor open_transmit_socket(const LocalAddress& local, uint16_t port,
                                 uint32_t buffer) noexcept {
   const bool v4 = local.ipv4();
-  Descriptor socket(
-      ::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Descriptor socket = open_write_only_socket(v4);
   const int fd = socket.fd();
   if (fd < 0) return {};
-  sock_filter drop_all = BPF_STMT(BPF_RET | BPF_K, 0);
-  const sock_fprog program = {1, &drop_all};
-  (void)::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
   if (v4) {
     set(fd, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);  //= roce:C-HDR-8
     set(fd, SOL_IP, IP_TTL, 64);
     set(fd, SOL_IP, IP_MULTICAST_TTL, 64);
   } else {
-    set(fd, SOL_IPV6, IPV6_V6ONLY, 1);
     set(fd, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
     set(fd, SOL_IPV6, IPV6_UNICAST_HOPS, 64);
     set(fd, SOL_IPV6, IPV6_MULTICAST_HOPS, 64);
     set(fd, SOL_IPV6, IPV6_MULTICAST_IF, static_cast<int>(local.interface));
   }
-  // Several processes of one address may use the same source port: no process reads from it.
-  set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  // Several processes of one user may use the same source port: no process reads from it.
+  set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
   (void)set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, static_cast<int>(buffer));
   if (!bind_to(fd, local.gid, port, local.scope)) return {};
   return socket;

@@ -40,6 +40,15 @@ bool is_held_everywhere(uint32_t port) noexcept;
 // The error for an address in use.
 Error in_use(const LocalAddress& local);
 
+// Keeps processes of other users from binding the port on any address (sender_check.hpp); those of
+// our user that hold it may do so, too. It is never read. Empty: another user has it, or a program
+// of ours that does not share it.
+Descriptor hold_port(bool ipv4, uint16_t port) noexcept;
+// A socket with SO_REUSEADDR, not bound.
+Descriptor open_probe_socket(bool ipv4) noexcept;
+// Binds `fd` to the port on all addresses. False, with errno: that failed.
+bool bind_everywhere(int fd, bool ipv4, uint16_t port) noexcept;
+
 // A socket bound to `port` of the address, or an empty descriptor with errno set. It sends with
 // DF and without path MTU discovery, so the IPv4 identification is 0 and no ICMP message can shrink
 // the path by forged ICMP; it is never read, so a filter drops what arrives.

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "lib/base/check.hpp"
+#include "lib/base/memory_permitting.hpp"
 #include "lib/wire/int_block.hpp"
 #include "lib/wire/srd_headers.hpp"
 
@@ -94,7 +95,7 @@ uint32_t port_limit(const LocalAddress& local, const Options& options) {
   if (local.loopback) return 16;
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return 16;
-  return static_cast<uint32_t>(std::clamp<rlim_t>(files.rlim_cur / 4, 16, 1024));
+  return static_cast<uint32_t>(std::clamp<rlim_t>(files.rlim_cur / 8, 16, 1024));
 }
 
 Sender::Limits sender_limits(const LocalAddress& local, const Options& options, uint32_t segments) {
@@ -103,6 +104,13 @@ Sender::Limits sender_limits(const LocalAddress& local, const Options& options, 
   if (options.sndbuf) limits.buffer = options.sndbuf;
   limits.segments = segments;
   return limits;
+}
+
+std::unique_ptr<SenderCheck> make_check(const LocalAddress& local, const Options& options,
+                                        int receives) {
+  if (options.check_senders == 0) return nullptr;
+  auto check = std::make_unique<SenderCheck>(local, receives);
+  return check->works() ? std::move(check) : nullptr;
 }
 
 }  // namespace
@@ -139,8 +147,9 @@ UdpPort::UdpPort(Endpoint endpoint, const Options& options, uint32_t segments)
       socket_(std::move(endpoint.socket)),
       arrivals_(epoll_create1(EPOLL_CLOEXEC)),
       group_(std::move(endpoint.group)),
+      senders_(make_check(local_, options, socket_.socket.fd())),
       capabilities_(describe(local_, options, socket_.buffer, segments)),
-      receiver_(socket_.socket.fd(), local_, options.batch, group_.get()),
+      receiver_(socket_.socket.fd(), local_, options.batch, group_.get(), senders_.get()),
       sender_(local_, sender_limits(local_, options, segments)),
       watch_(local_.interface, local_.gid) {}
 
@@ -158,7 +167,7 @@ std::unique_ptr<UdpPort::Side> UdpPort::make_side(const LocalAddress& local, Rec
                                                   uint32_t batch) {
   const int fd = socket.socket.fd();
   return std::unique_ptr<Side>(
-      new Side{local.gid, std::move(socket), Receiver(fd, local, batch, nullptr)});
+      new Side{local.gid, std::move(socket), Receiver(fd, local, batch, nullptr, senders_.get())});
 }
 
 // A group has a socket of its own, and so costs one more read in each turn. The kernel gives every
@@ -198,6 +207,11 @@ void UdpPort::add_telemetry(const LocalAddress& local, ReceiveSocket socket, uin
   capabilities_.telemetry = true;
   capabilities_.active_mtu =
       std::min(capabilities_.active_mtu, path_mtu(local, sizeof(wire::IntBlock)));
+}
+
+uint16_t UdpPort::source_port(uint16_t wanted, uint32_t) noexcept {
+  if (senders_ != nullptr) (void)base::memory_permitting([&] { senders_->look_at_addresses(); });
+  return sender_.source_port(wanted);
 }
 
 size_t UdpPort::receive(std::span<transport::Frame> frames) noexcept {
@@ -277,6 +291,10 @@ void UdpPort::append_counters(std::vector<Counter>& counters) const {
                                    {"udp_tx_trains", tx.trains},
                                    {"udp_tx_errors", tx.errors},
                                    {"udp_tx_foreign_port", tx.unknown_port}});
+  if (senders_ != nullptr)
+    counters.insert(counters.end(), {{"udp_rx_foreign_sender", senders_->counters().refused},
+                                     {"udp_sender_lookups", senders_->counters().lookups},
+                                     {"udp_sender_ports_held", senders_->held()}});
   if (telemetry_ != nullptr) {
     const Receiver::Counters& more = telemetry_->receiver.counters();
     counters.push_back({"udp_rx_telemetry_frames", more.frames});

@@ -13,6 +13,7 @@
 #include "providers/port/udp/group.hpp"
 #include "providers/port/udp/receiver.hpp"
 #include "providers/port/udp/sender.hpp"
+#include "providers/port/udp/sender_check.hpp"
 #include "providers/port/udp/socket.hpp"
 
 namespace weft::port {
@@ -27,9 +28,7 @@ class UdpPort final : public transport::Port, public transport::SuspendedWait {
   const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return local_.gid; }
   QpnRange qpn_range() const noexcept override;
-  uint16_t source_port(uint16_t wanted, uint32_t) noexcept override {
-    return sender_.source_port(wanted);
-  }
+  uint16_t source_port(uint16_t wanted, uint32_t) noexcept override;
   Result<void> join(const Gid& group) override;
   void leave(const Gid& group) noexcept override;
   void open_general_services() override;
@@ -57,18 +56,19 @@ class UdpPort final : public transport::Port, public transport::SuspendedWait {
     udp::ReceiveSocket socket;
     udp::Receiver receiver;
   };
-  static std::unique_ptr<Side> make_side(const udp::LocalAddress& local, udp::ReceiveSocket socket,
-                                         uint32_t batch);
+  std::unique_ptr<Side> make_side(const udp::LocalAddress& local, udp::ReceiveSocket socket,
+                                  uint32_t batch);
   bool watch_arrivals(bool wanted) noexcept;
 
   udp::LocalAddress local_;
   const udp::Options options_;
   udp::ReceiveSocket socket_;
-  udp::Descriptor arrivals_;                  // epoll set of `socket_`, readable when that is
-  bool watched_ = false;                      // `socket_` is in the set
-  bool asleep_ = false;                       // between prepare_wait() and finish_wait()
-  uint32_t polls_ = 0;                        // calls of receive() since
-  std::unique_ptr<udp::AddressGroup> group_;  // null: the address is ours alone
+  udp::Descriptor arrivals_;                   // epoll set of `socket_`, readable when that is
+  bool watched_ = false;                       // `socket_` is in the set
+  bool asleep_ = false;                        // between prepare_wait() and finish_wait()
+  uint32_t polls_ = 0;                         // calls of receive() since
+  std::unique_ptr<udp::AddressGroup> group_;   // null: the address is ours alone
+  std::unique_ptr<udp::SenderCheck> senders_;  // null: every datagram is accepted
   transport::Capabilities capabilities_;
   udp::Receiver receiver_;
   std::unique_ptr<Side> telemetry_;            // null: none
