@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Manual pages and completion of bash: programs.txt lists the programs of tools/ and bench/;
-# installation writes a page and a completion of each installed one, weft_NAME, from its --help
+# Manual pages and completions of shells: programs.txt lists the programs of tools/ and bench/;
+# installation writes a page and completions of each installed one, weft_NAME, from its --help
 # (tools/docs/man.py, completion.py). No python3: none.
 get_property(WEFT_PROGRAMS GLOBAL PROPERTY WEFT_PROGRAMS)
 string(JOIN "\n" LINES ${WEFT_PROGRAMS})
@@ -19,6 +19,12 @@ if(WEFT_PROGRAMS AND WEFT_PYTHON)
     OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)" COMPONENT weft-tools)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}
           COMPONENT weft-tools)
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/completion/
-          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT weft-tools)
+  foreach(PAIR bash:bash-completion/completions zsh:zsh/vendor-completions
+               fish:fish/vendor_completions.d)
+    string(REPLACE : ";" PAIR ${PAIR})
+    list(GET PAIR 0 SHELL)
+    list(GET PAIR 1 FOLDER)
+    install(DIRECTORY ${PROJECT_BINARY_DIR}/completion/${SHELL}/
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/${FOLDER} COMPONENT weft-tools)
+  endforeach()
 endif()

@@ -6,6 +6,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -159,11 +160,32 @@ class Programs(unittest.TestCase):
                                    (["weft_write_bw", "--connect"], "--connection --connect_wait"),
                                    (["weft-run", "--env", "d"], "docker")):
                 function = "_" + words[0].replace("-", "_")
-                code = (f'source "$0/{words[0]}"; COMP_WORDS=("$@"); COMP_CWORD={len(words) - 1}; '
+                code = (f'source "$0/bash/{words[0]}"; COMP_WORDS=("$@"); COMP_CWORD={len(words) - 1}; '
                         f'{function}; echo "${{COMPREPLY[@]}}"')
                 done = subprocess.run(["bash", "-c", code, folder, *words], capture_output=True,
                                       text=True, timeout=20)
                 self.assertEqual((done.stdout.strip(), done.stderr), (offered, ""), words)
+
+    def test_zsh_and_fish_take_what_is_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            names = completion.write(BUILD, folder)
+            for name in names:  # options of weft are in each, by the same table
+                for file in (f"zsh/_{name}", f"fish/{name}.fish"):
+                    self.assertIn("version", pathlib.Path(folder, file).read_text("utf-8"))
+                if shutil.which("zsh"):
+                    done = subprocess.run(["zsh", "-n", f"{folder}/zsh/_{name}"], timeout=20,
+                                          capture_output=True, text=True)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""), name)
+            if not shutil.which("fish"):
+                return
+            for line, offered in (("weft_sim k", ["keys"]), ("weft_sim run --fid", ["--fidelity"]),
+                                  ("weft_sim run --fidelity ", ["engine", "flow", "srd"]),
+                                  ("weft_write_bw --connect", ["--connect_wait", "--connection"])):
+                code = f"source {folder}/fish/{line.split()[0]}.fish; complete -C '{line}'"
+                done = subprocess.run(["fish", "--no-config", "-c", code], timeout=20,
+                                      capture_output=True, text=True)
+                said = sorted(each.split("\t")[0] for each in done.stdout.splitlines())
+                self.assertEqual((said, done.stderr), (offered, ""), line)
 
     def test_a_missing_text_and_default_are_found(self):
         command = programs.parse("tool", "tool: does.\nUsage: tool [OPTIONS]\n\nOptions:\n"

@@ -17,12 +17,14 @@ install_stage() {
   library=$(dirname "$(find "$stage/usr" -name 'libweft.so')")
 }
 
-# Each program has a manual page, and a completion that bash takes.
+# Each program has a manual page, a completion that bash takes, and those of other shells.
 check_manual() {
   local program
   for program in "$stage"/usr/bin/weft[_-]*; do
     test -s "$stage/usr/share/man/man1/${program##*/}.1"
     bash -n "$stage/usr/share/bash-completion/completions/${program##*/}"
+    test -s "$stage/usr/share/zsh/vendor-completions/_${program##*/}"
+    test -s "$stage/usr/share/fish/vendor_completions.d/${program##*/}.fish"
   done
 }
 
