@@ -63,6 +63,15 @@ else()
                  "weft_msg are not built")
 endif()
 
+# cpp-httplib, by which weft_stat --serve answers.
+if(PKG_CONFIG_FOUND)
+  pkg_check_modules(HTTPLIB QUIET IMPORTED_TARGET cpp-httplib)
+endif()
+if(NOT HTTPLIB_FOUND)
+  message(NOTICE "weft: no cpp-httplib (apt-get install libcpp-httplib-dev): weft_stat --serve is "
+                 "not built")
+endif()
+
 # Tests: Catch2 and rapidcheck.
 if(WEFT_TESTS AND NOT WEFT_FUZZ)
   find_package(Catch2 QUIET)

@@ -7,14 +7,18 @@ what it says where it cannot look.
 """
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
 import subprocess
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 BIN = os.path.join(os.environ["WEFT_BUILD"], "bin")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIMIT = 60
 
 
@@ -121,6 +125,42 @@ class Shows(Programs):
         _, client = self.start("weft_send_bw", "srd+udp:lo,paths=4", "-c", "SRD")
         status, text, _ = stat(client.pid, "--prometheus")
         self.assertEqual(status, 0)
+        self.check_metrics(text)
+
+    def test_serve(self):
+        server, client = self.start("weft_send_bw", "srd+udp:lo,paths=4", "-c", "SRD")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        # pylint: disable=consider-using-with
+        serving = subprocess.Popen([os.path.join(BIN, "weft_stat"), "--serve", address],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(serving.kill)
+        first = serving.stdout.readline()
+        if not first:
+            complaint = serving.communicate()[1]
+            self.assertIn("apt-get install libcpp-httplib-dev", complaint)
+            return
+        self.assertEqual(first, f"metrics at http://{address}/metrics\n")
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=LIMIT) as answer:
+            self.assertEqual(answer.headers["Content-Type"],
+                             "text/plain; version=0.0.4; charset=utf-8")
+            text = answer.read().decode()
+        self.check_metrics(text)
+        for process in (server, client):
+            self.assertIn(f'weft_counter_total{{program="weft_send_bw",pid="{process.pid}"', text)
+        status, _, complaint = stat("--serve", address)
+        self.assertEqual(status, 1)
+        self.assertIn(f"cannot listen at {address}: choose another port", complaint)
+        with self.assertRaises(urllib.error.HTTPError):
+            urllib.request.urlopen(f"http://{address}/secrets", timeout=LIMIT)
+        serving.send_signal(signal.SIGTERM)
+        self.assertEqual(serving.wait(LIMIT), 0)
+        serving.communicate()
+
+    def check_metrics(self, text):
+        """The text exposition format, version 0.0.4."""
+        self.assertTrue(text.endswith("\n"))
         families, typed = [], set()
         for line in text.splitlines():
             if line.startswith("# TYPE "):
@@ -137,6 +177,30 @@ class Shows(Programs):
         for wanted in ("weft_counter_total", "weft_qp_state", "weft_peer_acked_packets_total",
                        "weft_path_good", "weft_path_rtt_microseconds"):
             self.assertIn(wanted, families)
+
+
+class Dashboard(Programs):
+    """tools/stat/grafana.json asks for metrics that there are."""
+
+    def test_expressions(self):
+        board = json.loads((ROOT / "tools/stat/grafana.json").read_text(encoding="utf-8"))
+        source = (ROOT / "tools/stat/prometheus.cpp").read_text(encoding="utf-8") + \
+            (ROOT / "tools/stat/serve.cpp").read_text(encoding="utf-8")
+        counters = (ROOT / "lib/transport/counters.hpp").read_text(encoding="utf-8")
+        places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in board["panels"]]
+        self.assertEqual(len(places), len(set(places)))
+        for panel in board["panels"]:
+            for target in panel["targets"]:
+                names = re.findall(r"weft_[a-z_]+", target["expr"])
+                self.assertTrue(names, target)
+                for name in names:
+                    short = re.sub("^weft_(qp|peer)_", "", name)
+                    self.assertTrue(f'"{name}"' in source or f'"{short}"' in source
+                                    or f"{name}{{" in source, name)
+                for name in re.findall(r'name="([a-z_]+)"', target["expr"]):
+                    self.assertIn(name, counters)
+                for label in re.findall(r"{{([a-z_]+)}}", target["legendFormat"]):
+                    self.assertIn(label, source)
 
 
 class Harms(Programs):

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Prints the state of a process as text and as Prometheus metrics.
+// The state of processes as text and as Prometheus metrics.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "tools/stat/process.hpp"
 
@@ -11,7 +14,7 @@ namespace weft::stat {
 void add_rates(Json& now, const Json& before);
 
 void print_text(const Json& snapshot);
-// The text exposition format, version 0.0.4.
-void print_prometheus(const Json& snapshot);
+// Snapshots of processes as metrics: the text exposition format, version 0.0.4.
+std::string prometheus(const std::vector<Json>& snapshots);
 
 }  // namespace weft::stat

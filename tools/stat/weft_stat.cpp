@@ -9,6 +9,7 @@
 #include "bench/perftest/command_line.hpp"
 #include "tools/stat/hw_counters.hpp"
 #include "tools/stat/print.hpp"
+#include "tools/stat/serve.hpp"
 
 namespace {
 
@@ -20,6 +21,7 @@ struct StatOptions {
   double interval_s = 1;
   int count = 1;
   bool json = false, prometheus = false;
+  std::string serve;
 };
 
 int fail(const weft::Error& error) {
@@ -55,7 +57,7 @@ int list() {
 void print(const StatOptions& options, Json snapshot) {
   weft::stat::add_hw_counters(snapshot);
   if (options.prometheus)
-    weft::stat::print_prometheus(snapshot);
+    std::fputs(weft::stat::prometheus({std::move(snapshot)}).c_str(), stdout);
   else if (options.json)
     std::printf("%s\n", snapshot.dump(options.count == 1 ? 2 : -1).c_str());
   else
@@ -96,7 +98,16 @@ int main(int argc, char** argv) {
       app.add_flag("--json", options.json, "Print JSON; with -c one line per snapshot");
   app.add_flag("--prometheus", options.prometheus, "Print one snapshot as Prometheus metrics")
       ->excludes(json);
+  app.add_option("--serve", options.serve,
+                 "ADDRESS:PORT at which HTTP GET /metrics answers with the Prometheus metrics of "
+                 "PID, or of every process that this user may look at (default: none)")
+      ->default_str("")
+      ->excludes(json);
   if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
+  if (!options.serve.empty()) {
+    const Result<void> served = weft::stat::serve(options.serve, options.process);
+    return served ? 0 : fail(served.error());
+  }
   try {
     return app.count("PID") == 0 ? list() : watch(options);
   } catch (const Json::exception&) {
