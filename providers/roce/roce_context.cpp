@@ -2,19 +2,10 @@
 // See roce_context.hpp.
 #include "providers/roce/roce_context.hpp"
 
+#include "lib/transport/shared_address.hpp"
 #include "providers/roce/cm_channel.hpp"
 
 namespace weft::roce_provider {
-
-namespace {
-
-// The upper 8 bits of the numbers of a device that shares its address; 0: it does not.
-uint8_t slot_of(const transport::Port& port) {
-  const transport::Port::QpnRange range = port.qpn_range();
-  return range.count == 1u << 16 ? static_cast<uint8_t>(range.first >> 16) : 0;
-}
-
-}  // namespace
 
 RoceContext::~RoceContext() {
   if (forked()) return;
@@ -36,10 +27,11 @@ Result<std::shared_ptr<verbs::CmChannel>> RoceContext::create_cm_channel(const D
   {
     driver::Holder hold(driver_.lock());
     if (agent_ == nullptr) {
-      auto agent = std::make_unique<cm::Agent>(
-          cm::AgentConfig{
-              .address = attributes_.gid, .start = driver_.now(), .slot = slot_of(driver_.port())},
-          random_);
+      auto agent =
+          std::make_unique<cm::Agent>(cm::AgentConfig{.address = attributes_.gid,
+                                                      .start = driver_.now(),
+                                                      .slot = transport::slot_of(driver_.port())},
+                                      random_);
       first_requests_ = std::make_unique<FirstRequests>(*agent, driver_);
       driver_.port().open_general_services();
       agent_ = std::move(agent);

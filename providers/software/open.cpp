@@ -7,6 +7,7 @@
 
 #include "lib/base/interface.hpp"
 #include "lib/memory/key_table.hpp"
+#include "lib/transport/shared_address.hpp"
 #include "lib/verbs/node_guid.hpp"
 #include "lib/wire/int_block.hpp"
 #include "providers/port/middleware/rails_port.hpp"
@@ -76,12 +77,6 @@ Options for_engine(Options options, size_t engine) {
 
 using PortResult = Result<std::unique_ptr<transport::Port>>;
 
-// The slot (upper 8 bits of queue pair numbers) of a port that shares its address; 0: it does not.
-uint8_t slot_of(const transport::Port& port) {
-  const transport::Port::QpnRange range = port.qpn_range();
-  return range.count == 1u << 16 ? static_cast<uint8_t>(range.first >> 16) : 0;
-}
-
 // One port for each of `wheres`, all with the same slot: the lowest from `options.first_slot` on
 // that is free at all addresses.
 PortResult open_rails(const PortKind& kind, transport::PortOptions options,
@@ -98,7 +93,7 @@ PortResult open_rails(const PortKind& kind, transport::PortOptions options,
       return open_rails(kind, options, wheres);
     }
     if (!port) return Error{port.error().code, "rails: " + where + ": " + port.error().message};
-    if (const uint8_t slot = slot_of(**port); slot != 0)
+    if (const uint8_t slot = transport::slot_of(**port); slot != 0)
       options.first_slot = options.last_slot = taken = slot;
     ports.push_back(std::move(*port));
   }

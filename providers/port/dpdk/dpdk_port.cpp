@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "lib/base/clock.hpp"
+#include "lib/transport/shared_address.hpp"
 #include "lib/wire/int_block.hpp"
 #include "providers/port/dpdk/kernel_interface.hpp"
 #include "providers/port/dpdk/vhost.hpp"
@@ -208,14 +209,14 @@ std::byte* DpdkPort::join(rte_mbuf* buffer, const transport::Path& path) noexcep
 
 transport::Port::QpnRange DpdkPort::qpn_range() const noexcept {
   if (device_->queues() == 1) return {};
-  return {static_cast<uint32_t>(queue_ + 1) << 16, 1u << 16};
+  return transport::qpn_range_of(static_cast<transport::Slot>(queue_ + 1));
 }
 
 // False: the frame is for another engine and handed over. Engine 0 gets frames without an engine,
 // among them those for queue pair 1.
 bool DpdkPort::claim_or_hand_over(rte_mbuf*& buffer, const transport::Frame& frame) noexcept {
-  constexpr uint32_t kQpnTopByte = 5;  // of the BTH
-  const auto top = frame.length > kQpnTopByte ? static_cast<uint8_t>(frame.bytes[kQpnTopByte]) : 0;
+  const bool named = transport::names_queue_pair(frame.bytes, frame.length);
+  const transport::Slot top = named ? transport::slot_by_queue_pair(frame.bytes) : 0;
   const auto engine = static_cast<uint16_t>(top == 0 || top > device_->queues() ? 0 : top - 1);
   if (engine == queue_) return true;
   device_->steering()->misplaced(queue_, engine, frame);

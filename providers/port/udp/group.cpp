@@ -41,7 +41,7 @@ struct Probe {
   uint32_t generation = 0;
 };
 static_assert(sizeof(Probe) == AddressGroup::kProbeLength);
-static_assert(offsetof(Probe, slot) == kQpnTopByte);
+static_assert(offsetof(Probe, slot) == transport::kQpnTopByte);
 
 }  // namespace
 

@@ -168,8 +168,9 @@ void Receiver::parse(uint32_t i, uint32_t length) noexcept {
 
 // The usual case of steer(), for small messages: one frame, to a queue pair of this member.
 bool Receiver::is_lone_and_ours(const Message& message) const noexcept {
-  return message.segment >= message.length && names_queue_pair(message.bytes, message.length) &&
-         owner_by_queue_pair(message.bytes) == group_->slot();
+  return message.segment >= message.length &&
+         transport::names_queue_pair(message.bytes, message.length) &&
+         transport::slot_by_queue_pair(message.bytes) == group_->slot();
 }
 
 size_t Receiver::cut(std::span<transport::Frame> frames) noexcept {
@@ -217,7 +218,7 @@ bool Receiver::steer(Message& message) noexcept {
   for (; end < message.length && slot_at(end) == slot; ++count)
     end += std::min(message.segment, message.length - end);
   if (slot != group_->slot() &&
-      names_queue_pair(message.bytes + message.offset, length_at(message.offset))) {
+      transport::names_queue_pair(message.bytes + message.offset, length_at(message.offset))) {
     group_->on_foreign_frame(slot);
     if (next_ + 1 == filled_ && end >= message.length) group_->look_whether_empty();
   }

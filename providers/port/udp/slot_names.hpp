@@ -15,16 +15,16 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/transport/shared_address.hpp"
 #include "providers/port/udp/address.hpp"
 #include "providers/port/udp/descriptor.hpp"
 #include "weft/result.hpp"
 
 namespace weft::port::udp {
 
-// The upper 8 bits of the queue pair numbers and communication IDs of a member; 0: none.
-using Slot = uint8_t;
-inline constexpr Slot kFirstSlot = 1;   // 0 holds QPN 0 and 1
-inline constexpr Slot kLastSlot = 254;  // 255 holds the multicast QPN
+using transport::kFirstSlot;
+using transport::kLastSlot;
+using transport::Slot;
 
 // What came with a message: who sent it, and one descriptor.
 class Attached {

@@ -1,50 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Offsets are those of IBTA: BTH, DETH, MAD header, then the body of the MAD (lib/roce/cm/mad.hpp).
+// See steering.hpp.
 #include "providers/port/udp/steering.hpp"
 
 #include <linux/filter.h>
 
-#include <cstring>
 #include <vector>
 
-#include "lib/base/bytes.hpp"
 #include "lib/base/check.hpp"
 
 namespace weft::port::udp {
 namespace {
 
-constexpr uint32_t kMad = 12 + 8;           // behind BTH and DETH
-constexpr uint32_t kAttribute = kMad + 16;  // 16 bits
-constexpr uint32_t kBody = kMad + 24;
-constexpr uint32_t kRequestId = kBody;     // SIDR_REP: the requester's ID
-constexpr uint32_t kRemoteId = kBody + 4;  // all but requests and SIDR_REP
-constexpr uint32_t kService = kBody + 8;   // REQ, SIDR_REQ: 64 bits
-constexpr uint32_t kShortestMad = kService + 8;
-constexpr uint16_t kReq = 0x10, kSidrReq = 0x17, kSidrRep = 0x18;
-constexpr uint32_t kMostServices = 256;  // of a program: the kernel bounds its length
+using transport::kQpnTopByte;
+using Mad = transport::MadOffsets;
 
-template <class Integer>
-Integer load(const std::byte* at) noexcept {
-  Integer value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
+constexpr uint32_t kMostServices = 256;  // of a program: the kernel bounds its length
 
 }  // namespace
 
 Slot owner_of(const std::byte* frame, uint32_t length, const GroupTable& table) noexcept {
-  if (names_queue_pair(frame, length)) return owner_by_queue_pair(frame);
-  if (length < kShortestMad) return 0;
-  WEFT_DCHECK(frame[kQpnTopByte] == std::byte{0});
-  switch (uint16_t{load<base::Be16>(frame + kAttribute)}) {
-    case kReq:
-    case kSidrReq:
-      return table.listener_of(load<base::Be64>(frame + kService));
-    case kSidrRep:
-      return static_cast<Slot>(frame[kRequestId]);
-    default:
-      return static_cast<Slot>(frame[kRemoteId]);
-  }
+  const transport::Addressee to = transport::addressee_of(frame, length);
+  return to.service ? table.listener_of(*to.service) : to.slot;
 }
 
 bool attach_steering(int udp, const GroupTable& table) {
@@ -59,17 +35,17 @@ bool attach_steering(int udp, const GroupTable& table) {
   const size_t to_slots = code.size() + 1;
   add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
   add(BPF_STMT(BPF_JMP | BPF_JA, 0));  // to the sockets by slot
-  add(BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kAttribute));
-  add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kReq, 6, 0));
-  add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kSidrReq, 5, 0));
-  add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kSidrRep, 2, 0));
-  add(BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kRemoteId));
+  add(BPF_STMT(BPF_LD | BPF_H | BPF_ABS, Mad::kAttribute));
+  add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, Mad::kReq, 6, 0));
+  add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, Mad::kSidrReq, 5, 0));
+  add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, Mad::kSidrRep, 2, 0));
+  add(BPF_STMT(BPF_LD | BPF_B | BPF_ABS, Mad::kRemoteId));
   add(BPF_STMT(BPF_JMP | BPF_JA, 1));
-  add(BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kRequestId));
+  add(BPF_STMT(BPF_LD | BPF_B | BPF_ABS, Mad::kRequestId));
   const size_t also_to_slots = code.size();
   add(BPF_STMT(BPF_JMP | BPF_JA, 0));  // to the sockets by slot
   const uint32_t otherwise = table.socket_of(table.default_member()).value_or(0);
-  add(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kService + 4));
+  add(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, Mad::kService + 4));
   table.visit_listeners(kMostServices, [&](uint64_t service, Slot slot) {
     if (const auto socket = table.socket_of(slot)) select(static_cast<uint32_t>(service), *socket);
   });

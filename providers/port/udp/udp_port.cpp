@@ -159,8 +159,7 @@ UdpPort::~UdpPort() {
 
 transport::Port::QpnRange UdpPort::qpn_range() const noexcept {
   if (group_ == nullptr) return {};
-  WEFT_DCHECK(group_->slot() >= kFirstSlot && group_->slot() <= kLastSlot);
-  return {static_cast<uint32_t>(group_->slot()) << 16, 1u << 16};
+  return transport::qpn_range_of(group_->slot());
 }
 
 std::unique_ptr<UdpPort::Side> UdpPort::make_side(const LocalAddress& local, ReceiveSocket socket,
