@@ -51,16 +51,20 @@ inline std::vector<std::string> split_device_list(const std::string& list) {
   return devices;
 }
 
-// The device string with udp.shared=1 where it means `protocol` over UDP on the loopback interface
-// and does not say: so all processes of a user have one address, as a device has one for all.
+// The device string with udp.shared=1 or shm.shared=1 where it means `protocol` over UDP on the
+// loopback interface, or over shared memory, and does not say: so all processes of a user have one
+// address, as a device has one for all.
 inline std::string with_shared_address(const std::string& spec, const std::string& protocol) {
   const size_t comma = spec.find(',');
   const std::string name = spec.substr(0, comma);
   const bool loopback = name == protocol || name == protocol + "+udp" ||
                         name == protocol + "+udp:" || name == protocol + "+udp:lo" ||
                         name == protocol + ":lo";
-  if (!loopback || spec.find("udp.shared") != std::string::npos) return spec;
-  return name + ",udp.shared=1" + (comma == std::string::npos ? "" : spec.substr(comma));
+  const std::string memory = protocol + "+shm";
+  const bool shm = name.compare(0, memory.size(), memory) == 0;
+  const std::string key = loopback ? "udp.shared" : shm ? "shm.shared" : "";
+  if (key.empty() || spec.find(key) != std::string::npos) return spec;
+  return name + "," + key + "=1" + (comma == std::string::npos ? "" : spec.substr(comma));
 }
 
 }  // namespace weft::base

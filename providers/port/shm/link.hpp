@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "lib/transport/frame.hpp"
+#include "lib/transport/shared_address.hpp"
 #include "providers/port/shm/descriptor.hpp"
 #include "providers/port/shm/rendezvous.hpp"
 #include "providers/port/shm/ring.hpp"
@@ -21,9 +22,31 @@ struct Endpoint {
   Kind kind;
 };
 
+// What a port waits for.
+class EpollSet {
+ public:
+  bool open() noexcept;
+  int fd() const noexcept { return epoll_.fd(); }
+  bool add(int descriptor, Endpoint& endpoint) noexcept;
+  // Takes a descriptor out of the set before it is closed: a forked child may hold a copy, and then
+  // closing ours would leave it there, with a dangling pointer.
+  void remove(Descriptor& descriptor) noexcept;
+
+ private:
+  Descriptor epoll_;
+};
+
+// A socket that peers connect to.
+struct Listener : Endpoint {
+  explicit Listener(const Gid& its_name) : Endpoint(Kind::listener), name(its_name) {}
+  Gid name;
+  Descriptor socket;
+};
+
 // An accepted connection that is not authenticated yet.
 struct Handshake : Endpoint {
-  Handshake() : Endpoint(Kind::handshake) {}
+  explicit Handshake(const Gid& at) : Endpoint(Kind::handshake), listener(at) {}
+  Gid listener;  // whose connection it is
   Descriptor socket;
   Credentials peer;
   Hello hello;
@@ -32,7 +55,7 @@ struct Handshake : Endpoint {
   bool done = false;      // admitted or refused
 };
 
-// The link that `path.source` sends to us on.
+// The link that `sender` sends to us on.
 struct InLink final : Endpoint, transport::RemoteMemory {
   InLink(std::byte* memory, const RingGeometry& geometry)
       : Endpoint(Kind::in), ring(memory, geometry) {}
@@ -45,6 +68,8 @@ struct InLink final : Endpoint, transport::RemoteMemory {
   };
   RingConsumer ring;
   State state = State::open;
+  Gid sender;    // the name of its socket
+  Gid listener;  // that of ours that it has connected to
   pid_t pid = 0;
   uint64_t denied = 0;       // pulls that the kernel refused
   uint64_t drain_until = 0;  // ring position at which a draining link ends at the latest
@@ -62,9 +87,12 @@ struct ProcessWatch : Endpoint {
 
 // The link that we send to `gid` on.
 struct OutLink : Endpoint {
-  explicit OutLink(const Gid& address) : Endpoint(Kind::out), gid(address) {}
+  explicit OutLink(const Gid& name) : Endpoint(Kind::out), gid(name) {
+    if (is_name_of(NameOf::slot, name)) slot = name.bytes[15];
+  }
 
-  Gid gid;
+  Gid gid;                           // the name of the peer's socket
+  transport::Slot slot = 0;          // of a peer that shares its address
   std::optional<RingProducer> ring;  // empty: down, no such peer
   bool unannounced = false;          // frames were published since the doorbell was last considered
   bool barrier = false;              // the peer barriers before it sleeps, and reaches us

@@ -12,7 +12,8 @@ constexpr const char* kKeys =
     "shm.ring (bytes of payload on the way to one peer, a power of two 64k..1024m), "
     "shm.slots (frames on the way to one peer, a power of two 64..65536), "
     "shm.by_reference (0, 1 or auto), shm.threshold (payload bytes, with by_reference=1), "
-    "shm.mtu (a power of two 1024..1048576, at most half of shm.ring)";
+    "shm.mtu (a power of two 1024..1048576, at most half of shm.ring), "
+    "shm.shared (0 or 1: one address for all devices of the job that have it)";
 
 // "8388608", "8192k" or "8m".
 bool parse_size(std::string_view text, uint64_t& out) {
@@ -38,6 +39,10 @@ bool apply(std::string_view key, std::string_view value, Options& out) {
                        : value == "1" ? ByReference::always
                                       : ByReference::measured;
     return value == "0" || value == "1" || value == "auto";
+  }
+  if (key == "shared") {
+    out.shared = value == "1";
+    return value == "0" || value == "1";
   }
   uint64_t size = 0;
   if (!parse_size(value, size)) return false;

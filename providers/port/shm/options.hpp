@@ -19,6 +19,7 @@ enum class ByReference : uint8_t {
 
 struct Options {
   std::string job = "default";
+  bool shared = false;  // the address is that of all devices of the job that say so
   ByReference by_reference = ByReference::measured;
   uint32_t threshold = 16384;        // payload bytes from which `always` goes by reference
   uint32_t mtu = 0;                  // 0 = the fastest

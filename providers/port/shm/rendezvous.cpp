@@ -18,15 +18,17 @@ namespace weft::port::shm {
 
 namespace {
 
-// "\0weft-shm/UID/JOB/0123456789abcdef"
+constexpr std::array<uint8_t, 7> kGidPrefix = {0xFD, 'w', 'e', 'f', 't', 's', 'h'};
+
+// "\0weft-shm/UID/JOB/m0123456789abcdef"
 socklen_t abstract_name(std::string_view job, const Gid& gid, sockaddr_un& out) noexcept {
   out = {};
   out.sun_family = AF_UNIX;
   uint64_t id = 0;
   for (size_t i = 8; i < 16; ++i) id = id << 8 | gid.bytes[i];
   const int length = std::snprintf(
-      out.sun_path + 1, sizeof out.sun_path - 1, "weft-shm/%u/%.*s/%016llx", geteuid(),
-      static_cast<int>(job.size()), job.data(), static_cast<unsigned long long>(id));
+      out.sun_path + 1, sizeof out.sun_path - 1, "weft-shm/%u/%.*s/%c%016llx", geteuid(),
+      static_cast<int>(job.size()), job.data(), gid.bytes[7], static_cast<unsigned long long>(id));
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(length));
 }
 
@@ -36,15 +38,24 @@ int new_socket() noexcept {
 
 }  // namespace
 
-Gid make_gid(uint64_t id) noexcept {
+Gid make_gid(uint64_t id, NameOf kind) noexcept {
   Gid gid;
   std::copy(kGidPrefix.begin(), kGidPrefix.end(), gid.bytes.begin());
+  gid.bytes[7] = static_cast<uint8_t>(kind);
   for (size_t i = 0; i < 8; ++i) gid.bytes[8 + i] = static_cast<uint8_t>(id >> (56 - 8 * i));
   return gid;
 }
 
-bool is_shm_gid(const Gid& gid) noexcept {
-  return std::equal(kGidPrefix.begin(), kGidPrefix.end(), gid.bytes.begin());
+bool is_name_of(NameOf kind, const Gid& gid) noexcept {
+  return std::equal(kGidPrefix.begin(), kGidPrefix.end(), gid.bytes.begin()) &&
+         gid.bytes[7] == static_cast<uint8_t>(kind);
+}
+
+// FNV-1a of the user and the job.
+Gid shared_gid(std::string_view job) noexcept {
+  uint64_t hash = 0xCBF29CE484222325u ^ geteuid();
+  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  return make_gid(hash);
 }
 
 bool peer_credentials(int socket, Credentials& out) noexcept {

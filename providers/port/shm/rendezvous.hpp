@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Connection set-up and authentication. A port listens on an abstract unix socket named after its
-// user, job and address, so there is no file to leave behind. A sender connects and passes the
-// memfd of a ring for that direction. SO_PEERCRED authenticates the peer: another user is refused,
-// and a sender's address is accepted only if the same process listens there (//= threat:A31).
+// user, job and address, so there is no file to leave behind. Ports that share an address have
+// further names: of their slot, and of the services that they listen for. A sender connects and
+// passes the memfd of a ring for that direction. SO_PEERCRED authenticates the peer: another user
+// is refused, and a sender's address is accepted only if the same process listens there (//=
+// threat:A31).
 //
 // The memory is a memfd that can neither shrink nor grow, so that no peer can turn our reads into
 // SIGBUS by truncating it. The socket stays open: EOF means that the peer has closed, a byte is the
@@ -23,10 +25,17 @@
 
 namespace weft::port::shm {
 
-// Addresses of this port: a fixed prefix and 64 random bits.
-inline constexpr std::array<uint8_t, 8> kGidPrefix = {0xFD, 'w', 'e', 'f', 't', 's', 'h', 'm'};
-Gid make_gid(uint64_t id) noexcept;
-bool is_shm_gid(const Gid& gid) noexcept;
+// What a name stands for: the last byte of a fixed prefix. 64 bits follow.
+enum class NameOf : uint8_t {
+  port = 'm',     // the address of a port: random bits
+  slot = 's',     // a port that shares its address
+  service = 'l',  // the port that listens for a service
+  closed = 'c',   // one that did until a moment ago, by the lower 16 bits of the service
+};
+Gid make_gid(uint64_t id, NameOf kind = NameOf::port) noexcept;
+bool is_name_of(NameOf kind, const Gid& gid) noexcept;
+// The address that ports of our user in the job share. No socket has that name.
+Gid shared_gid(std::string_view job) noexcept;
 
 using Nonce = std::array<std::byte, 16>;
 

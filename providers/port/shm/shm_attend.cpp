@@ -37,15 +37,16 @@ void ShmPort::poll_connections() noexcept {
   if (!std::exchange(awake_briefly_, false) && !asleep_)  // no thread has slept lately
     for (InLink* link : polled_)
       link->ring.control().consumer_state.store(shm::kAwake, std::memory_order_relaxed);
+  cleanup_due_ |= names_.forget_closed();
   epoll_event events[64];
   // Events wake a thread that sleeps. A doorbell that is taken here would not, and no other follows
   // it.
-  const int count = asleep_ ? 0 : epoll_wait(epoll_.fd(), events, 64, 0);
+  const int count = asleep_ ? 0 : epoll_wait(events_.fd(), events, 64, 0);
   for (int i = 0; i < count; ++i) {
     auto& endpoint = *static_cast<Endpoint*>(events[i].data.ptr);
     switch (endpoint.kind) {
       case Endpoint::Kind::listener:
-        accept_peers();
+        accept_peers(static_cast<shm::Listener&>(endpoint));
         break;
       case Endpoint::Kind::handshake:
         advance_handshake(static_cast<Handshake&>(endpoint));
@@ -66,7 +67,7 @@ void ShmPort::poll_connections() noexcept {
 
 // The sender has closed: frames that it published before are still received.
 void ShmPort::drain(InLink& link) noexcept {
-  unwatch(link.socket);
+  events_.remove(link.socket);
   link.drain_until = link.ring.next() + (1u << 16);
   if (link.state == InLink::State::open) link.state = InLink::State::draining;
   cleanup_due_ = true;
@@ -102,7 +103,7 @@ void ShmPort::on_message(OutLink& link) noexcept {
 void ShmPort::process_ended(OutLink& link) noexcept {
   if (!link.process.descriptor) return;
   for (auto& in : in_) {
-    if (in->path.source == link.gid && in->state == InLink::State::open) drain(*in);
+    if (in->sender == link.gid && in->state == InLink::State::open) drain(*in);
   }
   take_down(link, 1'000'000);
 }
@@ -116,17 +117,20 @@ void ShmPort::remove_ended() noexcept {
   std::erase_if(handshakes_, [&](const auto& handshake) {
     const bool remove = handshake->done || too_many != 0;
     too_many -= too_many != 0 && remove;
-    if (remove) unwatch(handshake->socket);
+    if (remove) events_.remove(handshake->socket);
     return remove;
   });
 
+  // Peers that sent requests for a service which has no listener here any more look for the next.
+  for (auto& link : in_)
+    if (link->state == InLink::State::open && !names_.listens_at(link->listener)) drain(*link);
   const auto ended = [this](const std::unique_ptr<InLink>& link) {
     counts_.pulls_denied += std::exchange(link->denied, 0);
     if (link->state == InLink::State::open) return false;
     const bool more = link->state == InLink::State::draining && link->ring.ready() &&
                       link->ring.next() < link->drain_until;
     cleanup_due_ |= more;
-    if (!more) unwatch(link->socket);
+    if (!more) events_.remove(link->socket);
     return !more;
   };
   std::erase_if(in_, ended);
@@ -142,6 +146,23 @@ void ShmPort::remove_ended() noexcept {
 }  // namespace weft::port
 
 namespace weft::port::shm {
+
+bool EpollSet::open() noexcept {
+  epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  return static_cast<bool>(epoll_);
+}
+
+bool EpollSet::add(int descriptor, Endpoint& endpoint) noexcept {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = &endpoint;
+  return epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, descriptor, &event) == 0;
+}
+
+void EpollSet::remove(Descriptor& descriptor) noexcept {
+  if (descriptor) epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, descriptor.fd(), nullptr);
+  descriptor.close();
+}
 
 bool InLink::pull(void* destination, uint64_t address, size_t size) noexcept {
   const int error = pull_from(pid, destination, address, size);

@@ -18,44 +18,48 @@ using shm::InLink;
 using shm::OutLink;
 
 namespace {
+
 constexpr int64_t kRetryAfter = 1'000'000;  // between two attempts to reach an address, in ns
+
+// Reserves room for one more incoming link, so that adding it cannot fail.
+void reserve_link(std::vector<std::unique_ptr<InLink>>& in, std::vector<InLink*>& polled) {
+  in.reserve(in.size() + 1);
+  polled.reserve(in.size() + 1);
 }
+
+}  // namespace
 
 Connect ShmPort::connect(OutLink& link) noexcept {
   if (link.ring) return Connect::ok;
   Connect result = Connect::busy;
   try {
-    result = link.gid == gid_ ? connect_to_self(link) : connect_to_peer(link);
+    result = link.gid == names_.own() ? connect_to_self(link) : connect_to_peer(link);
   } catch (const std::bad_alloc&) {
     link.ring.reset();
   }
   if (result != Connect::ok) {
-    unwatch(link.socket);
+    events_.remove(link.socket);
     link.mapping = {};
     link.retry_at_ns = shm::monotonic_ns() + kRetryAfter;
   }
   return result;
 }
 
-// Reserves room for one more incoming link, so that adding it cannot fail.
-void ShmPort::reserve_link() {
-  in_.reserve(in_.size() + 1);
-  polled_.reserve(in_.size() + 1);
-}
-
 // Queue pairs of one device that send to each other: a link with both ends here. The sockets are
 // for doorbells: a thread of the application sends while the progress thread sleeps.
 Connect ShmPort::connect_to_self(OutLink& link) {
-  WEFT_DCHECK(!link.ring && link.gid == gid_);
+  WEFT_DCHECK(!link.ring && link.gid == names_.own());
   shm::Descriptor memory;
   link.mapping = shm::create_ring_memory(options_.ring, memory);
   if (!link.mapping) return Connect::busy;
   auto in = std::make_unique<InLink>(link.mapping.data(), options_.ring);
-  in->path.source = in->path.destination = gid_;
+  in->path.source = in->path.destination = names_.gid();
+  in->sender = in->listener = names_.own();
   in->pid = getpid();
   if (!shm::make_socket_pair(link.socket, in->socket)) return Connect::busy;
-  reserve_link();
-  if (!watch(link.socket.fd(), link) || !watch(in->socket.fd(), *in)) return Connect::busy;
+  reserve_link(in_, polled_);
+  if (!events_.add(link.socket.fd(), link) || !events_.add(in->socket.fd(), *in))
+    return Connect::busy;
   WEFT_DCHECK(in_.size() < in_.capacity() && polled_.size() < polled_.capacity());
   if (asleep_) in->ring.control().consumer_state.store(shm::kAsleep);
   polled_.push_back(in.get());
@@ -80,46 +84,32 @@ Connect ShmPort::connect_to_peer(OutLink& link) {
   if (!link.mapping) return Connect::busy;
   shm::Hello hello;
   hello.flags = barrier_ ? shm::kFlagBarrier : 0;
-  hello.source = gid_;
+  hello.source = names_.own();
   hello.destination = link.gid;
   hello.slots = options_.ring.slots;
   hello.data_bytes = options_.ring.data_bytes;
   hello.nonce_address = reinterpret_cast<uint64_t>(nonce_.data());
   hello.nonce = nonce_;
   if (!shm::send_hello(link.socket.fd(), hello, memory.fd())) return Connect::refused;
-  if (!watch(link.socket.fd(), link)) return Connect::busy;
+  if (!events_.add(link.socket.fd(), link)) return Connect::busy;
   link.ring.emplace(link.mapping.data(), options_.ring);
   // EOF on the socket means that the peer has exited, unless a forked child holds it open.
   if (peer.pid != 0)
     link.process.descriptor =
         shm::Descriptor(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
   link.process.link = &link;
-  if (link.process.descriptor) watch(link.process.descriptor.fd(), link.process);
+  if (link.process.descriptor) events_.add(link.process.descriptor.fd(), link.process);
   return Connect::ok;
 }
 
-bool ShmPort::watch(int descriptor, shm::Endpoint& endpoint) noexcept {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.ptr = &endpoint;
-  return epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, descriptor, &event) == 0;
-}
-
-// Takes a descriptor out of the set before it is closed: a forked child may hold a copy, and then
-// closing ours would leave it there, with a dangling pointer.
-void ShmPort::unwatch(shm::Descriptor& descriptor) noexcept {
-  if (descriptor) epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, descriptor.fd(), nullptr);
-  descriptor.close();
-}
-
-void ShmPort::accept_peers() noexcept {
+void ShmPort::accept_peers(const shm::Listener& listener) noexcept {
   for (int i = 0; i < 16; ++i) {
-    const int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int fd = accept4(listener.socket.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
       if (errno != EMFILE && errno != ENFILE) return;
       // Out of descriptors: accept and close, or the listener would stay readable.
       spare_.close();
-      shm::Descriptor refused_socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+      shm::Descriptor refused_socket(accept4(listener.socket.fd(), nullptr, nullptr, SOCK_CLOEXEC));
       refused_socket.close();
       spare_ = shm::Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
       return;
@@ -131,10 +121,10 @@ void ShmPort::accept_peers() noexcept {
       continue;
     }
     try {
-      auto handshake = std::make_unique<Handshake>();
+      auto handshake = std::make_unique<Handshake>(listener.name);
       handshake->socket = std::move(socket);
       handshake->peer = peer;
-      if (!watch(fd, *handshake)) continue;
+      if (!events_.add(fd, *handshake)) continue;
       handshakes_.push_back(std::move(handshake));
     } catch (const std::bad_alloc&) {
       return;
@@ -170,13 +160,15 @@ void ShmPort::admit(Handshake& handshake) {
   const shm::Hello& hello = handshake.hello;
   const shm::RingGeometry geometry{hello.slots, hello.data_bytes};
   handshake.done = true;
-  if (hello.destination != gid_ || hello.source == gid_ || !shm::is_shm_gid(hello.source) ||
-      !geometry.valid()) {
+  const bool shares = shm::is_name_of(shm::NameOf::slot, hello.source);
+  if (hello.destination != handshake.listener || !names_.listens_at(handshake.listener) ||
+      hello.source == names_.own() ||
+      !(shares || shm::is_name_of(shm::NameOf::port, hello.source)) || !geometry.valid()) {
     ++counts_.rx_bad_hello;
     return;
   }
   // Connect to the listener at the claimed address, which acknowledgements need anyway.
-  OutLink* back = route(hello.source);
+  OutLink* back = route_to(hello.source);
   if (back == nullptr) return;
   const Connect connected = connect(*back);
   if (connected == Connect::busy) {
@@ -197,10 +189,12 @@ void ShmPort::admit(Handshake& handshake) {
   }
   auto link = std::make_unique<InLink>(memory.data(), geometry);
   link->mapping = std::move(memory);
-  link->path.source = hello.source;
-  link->path.destination = gid_;
+  link->path.source = shares ? names_.shared() : hello.source;
+  link->path.destination = names_.gid();
+  link->sender = hello.source;
+  link->listener = handshake.listener;
   link->pid = handshake.peer.pid;
-  reserve_link();
+  reserve_link(in_, polled_);
   // Before the peer may send on it: a thread may sleep already, and another one be here.
   if (asleep_) link->ring.control().consumer_state.store(shm::kAsleep);
 
@@ -212,9 +206,9 @@ void ShmPort::admit(Handshake& handshake) {
       seen == hello.nonce)
     reply.flags |= shm::kFlagCanPull;
   const int fd = handshake.socket.fd();
-  epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, fd, nullptr);
+  epoll_ctl(events_.fd(), EPOLL_CTL_DEL, fd, nullptr);
   const bool alive = send(fd, &reply, sizeof reply, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof reply &&
-                     watch(fd, *link);
+                     events_.add(fd, *link);
   link->socket = std::move(handshake.socket);
   if (!alive) drain(*link);
   polled_.push_back(link.get());

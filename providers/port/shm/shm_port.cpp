@@ -17,6 +17,31 @@ namespace weft::port {
 using shm::InLink;
 using shm::OutLink;
 
+namespace {
+
+transport::Capabilities capabilities_of(const shm::Options& options, uint32_t burst) {
+  transport::Capabilities result;
+  uint32_t threshold = 0;
+  if (options.by_reference == shm::ByReference::always) threshold = options.threshold;
+  if (options.by_reference == shm::ByReference::measured) threshold = shm::measure_pull_threshold();
+  const auto half_ring = static_cast<uint32_t>(options.ring.data_bytes / 2);
+  result.max_mtu = std::min(shm::kLargestMtu, half_ring);
+  // Small enough that copying in, copying out and the engine's work overlap; a pull wants more.
+  const uint32_t fastest = threshold != 0 ? 65536 : 16384;
+  result.active_mtu = std::min(options.mtu != 0 ? options.mtu : fastest, result.max_mtu);
+  result.burst = burst;
+  result.integrity_bits = 0;
+  result.gather = true;
+  result.by_reference = threshold != 0;
+  result.reference_threshold = threshold;
+  result.ecn = true;
+  result.lossless = true;
+  result.in_flight_limit = half_ring;
+  return result;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<ShmPort>> ShmPort::open(const transport::PortOptions& options) {
   Result<shm::Options> parsed = shm::parse_options(options);
   if (!parsed) return parsed.error();
@@ -43,48 +68,16 @@ Result<void> ShmPort::start() {
                                kArena);
   arena_ = {arena_memory_.data(), arena_memory_.size(), 0};
   if (!arena_memory_) return Error{Code::no_memory, "shm: no memory for receiving"};
-  epoll_ = shm::Descriptor(epoll_create1(EPOLL_CLOEXEC));
   spare_ = shm::Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!epoll_)
+  if (!events_.open())
     return Error{Code::io_error, std::string("shm: epoll_create1: ") + std::strerror(errno)};
 
-  for (int attempt = 0; !listener_; ++attempt) {
-    gid_ = shm::make_gid(random_.next64());
-    Result<shm::Descriptor> listener = shm::listen_at(options_.job, gid_);
-    if (listener) {
-      listener_ = *std::move(listener);
-    } else if (listener.error().code != Code::address_in_use || attempt == 8) {
-      return listener.error();
-    }
-  }
-  if (!watch(listener_.fd(), listener_endpoint_))
-    return Error{Code::io_error, std::string("shm: epoll_ctl: ") + std::strerror(errno)};
+  if (Result<void> claimed = names_.claim(random_); !claimed) return claimed;
   for (std::byte& byte : nonce_) byte = static_cast<std::byte>(random_.next32());
   barrier_ = shm::register_barrier();
   memory::install_fault_guard();
-  choose_capabilities();
+  capabilities_ = capabilities_of(options_, kBurst);
   return {};
-}
-
-void ShmPort::choose_capabilities() {
-  uint32_t threshold = 0;
-  if (options_.by_reference == shm::ByReference::always) threshold = options_.threshold;
-  if (options_.by_reference == shm::ByReference::measured)
-    threshold = shm::measure_pull_threshold();
-  const auto half_ring = static_cast<uint32_t>(options_.ring.data_bytes / 2);
-  capabilities_.max_mtu = std::min(shm::kLargestMtu, half_ring);
-  // Small enough that copying in, copying out and the engine's work overlap; a pull wants more.
-  const uint32_t fastest = threshold != 0 ? 65536 : 16384;
-  capabilities_.active_mtu =
-      std::min(options_.mtu != 0 ? options_.mtu : fastest, capabilities_.max_mtu);
-  capabilities_.burst = kBurst;
-  capabilities_.integrity_bits = 0;
-  capabilities_.gather = true;
-  capabilities_.by_reference = threshold != 0;
-  capabilities_.reference_threshold = threshold;
-  capabilities_.ecn = true;
-  capabilities_.lossless = true;
-  capabilities_.in_flight_limit = half_ring;
 }
 
 ShmPort::~ShmPort() { detach(nullptr, SIZE_MAX); }
@@ -130,17 +123,14 @@ size_t ShmPort::receive_from(InLink& link, std::span<transport::Frame> frames,
     }
   }
   if (index != first || revoked != 0) touched_[touched_count_++] = &link;
-  if (taken == shm::RingConsumer::Take::corrupt) cut(link);
+  if (taken == shm::RingConsumer::Take::corrupt) {  //= threat:A13
+    link.state = InLink::State::cut;
+    cleanup_due_ = true;
+    calls_ = kPollConnectionsEvery;
+    ++counts_.rx_corrupt;
+  }
   counts_.rx_revoked += revoked;
   return index - first;
-}
-
-//= threat:A13
-void ShmPort::cut(InLink& link) noexcept {
-  link.state = InLink::State::cut;
-  cleanup_due_ = true;
-  calls_ = kPollConnectionsEvery;
-  ++counts_.rx_corrupt;
 }
 
 void ShmPort::release(std::span<const transport::Frame>) noexcept {
@@ -160,7 +150,7 @@ bool ShmPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit)
     cancel_sleep();
     return false;
   }
-  descriptors.push_back({epoll_.fd(), POLLIN, 0});
+  descriptors.push_back({events_.fd(), POLLIN, 0});
   asleep_ = true;
   return true;
 }
@@ -212,6 +202,12 @@ void ShmPort::finish_wait() noexcept {
   asleep_ = false;
   cancel_sleep();
   calls_ = kPollConnectionsEvery;  // something happened: look around in the next receive()
+}
+
+void ShmPort::release_service(uint64_t service) {
+  names_.release_service(service);
+  cleanup_due_ = true;
+  calls_ = kPollConnectionsEvery;
 }
 
 void ShmPort::append_counters(std::vector<Counter>& counters) const {

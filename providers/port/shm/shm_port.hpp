@@ -15,6 +15,7 @@
 #include "lib/transport/port.hpp"
 #include "lib/transport/suspended_wait.hpp"
 #include "providers/port/shm/link.hpp"
+#include "providers/port/shm/names.hpp"
 #include "providers/port/shm/options.hpp"
 
 namespace weft::port {
@@ -25,7 +26,10 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
   ~ShmPort() override;
 
   const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
-  Gid address() const noexcept override { return gid_; }
+  Gid address() const noexcept override { return names_.gid(); }
+  QpnRange qpn_range() const noexcept override { return names_.qpn_range(); }
+  Result<void> claim_service(uint64_t service) override { return names_.claim_service(service); }
+  void release_service(uint64_t service) override;
   // Frames carry no UDP port: both sides take the same one, so that an ICRC agrees (fault, pcap).
   uint16_t source_port(uint16_t, uint32_t) noexcept override {
     return transport::Path{}.source_port;
@@ -64,16 +68,17 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
     uint64_t detach_cuts = 0;  // peers cut because they held on to memory being detached
   };
 
-  explicit ShmPort(shm::Options options) : options_(std::move(options)) {}
+  explicit ShmPort(shm::Options options)
+      : options_(std::move(options)), names_(options_.job, options_.shared, events_) {}
   Result<void> start();
-  void choose_capabilities();
 
   // receive side
   size_t receive_from(shm::InLink& link, std::span<transport::Frame> frames, size_t index) noexcept;
-  void cut(shm::InLink& link) noexcept;
 
   // transmit side
-  shm::OutLink* route(const Gid& destination) noexcept;
+  shm::OutLink* route(const transport::TxFrame& frame) noexcept;
+  shm::OutLink* route_to(const Gid& name) noexcept;
+  shm::OutLink* route_to_listener(uint64_t service) noexcept;
   bool send_one(shm::OutLink& link, const transport::TxFrame& frame) noexcept;
   bool send_down(shm::OutLink& link, const transport::TxFrame& frame) noexcept;
   bool push_back(shm::OutLink& link, uint64_t position) noexcept;
@@ -82,19 +87,16 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
 
   // connection set-up (shm_connect.cpp) and events of connections (shm_attend.cpp)
   shm::Connect connect(shm::OutLink& link) noexcept;
-  void reserve_link();
   shm::Connect connect_to_self(shm::OutLink& link);
   shm::Connect connect_to_peer(shm::OutLink& link);
   void poll_connections() noexcept;
-  void accept_peers() noexcept;
+  void accept_peers(const shm::Listener& listener) noexcept;
   void advance_handshake(shm::Handshake& handshake) noexcept;
   void admit(shm::Handshake& handshake);
   void on_message(shm::InLink& link) noexcept;
   void on_message(shm::OutLink& link) noexcept;
   void process_ended(shm::OutLink& link) noexcept;
   void remove_ended() noexcept;
-  bool watch(int descriptor, shm::Endpoint& endpoint) noexcept;
-  void unwatch(shm::Descriptor& descriptor) noexcept;
   void drain(shm::InLink& link) noexcept;
   bool prepare_sleep(bool want_transmit) noexcept;
   void cancel_sleep() noexcept;
@@ -115,15 +117,13 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
 
   shm::Options options_;
   transport::Capabilities capabilities_;
-  Gid gid_;
   Counts counts_;
   base::SecureRandom random_;
   shm::Nonce nonce_{};
   shm::Mapping arena_memory_;
-  shm::Descriptor listener_;
-  shm::Descriptor epoll_;
+  shm::EpollSet events_;
+  shm::Names names_;
   shm::Descriptor spare_;  // closed to accept and refuse a connection when descriptors run out
-  shm::Endpoint listener_endpoint_{shm::Endpoint::Kind::listener};
   std::vector<std::unique_ptr<shm::Handshake>> handshakes_;
   std::vector<std::unique_ptr<shm::InLink>> in_;
   std::unordered_map<Gid, std::unique_ptr<shm::OutLink>, base::GidHash> out_;

@@ -19,6 +19,13 @@ constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kStallLimit = 50 * kMillisecond;    // full for so long: drop instead of waiting
 constexpr int64_t kClaimLimit = 1000 * kMillisecond;  // a peer holds memory being detached
 
+// Whether the frame is for the port of the shared address at the end of the link.
+bool leads_to(const OutLink& link, const transport::TxFrame& frame, const Gid& shared) noexcept {
+  return link.slot != 0 && frame.path->destination == shared &&
+         frame.head_length > transport::kQpnTopByte &&
+         transport::slot_by_queue_pair(frame.head) == link.slot;
+}
+
 }  // namespace
 
 size_t ShmPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
@@ -26,9 +33,10 @@ size_t ShmPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   OutLink* link = last_out_;
   for (; count < frames.size(); ++count) {
     const transport::TxFrame& frame = frames[count];
-    if (link == nullptr || link->gid != frame.path->destination) {
+    if (link == nullptr ||
+        (link->gid != frame.path->destination && !leads_to(*link, frame, names_.shared()))) {
       if (link != nullptr) announce(*link);
-      link = route(frame.path->destination);
+      link = route(frame);
       if (link == nullptr) {
         ++counts_.tx_no_peer;
         continue;
@@ -44,20 +52,41 @@ size_t ShmPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   return count;
 }
 
-// The link to an address, made at first use; it may be down. Null: no memory for one, or not an
+// The link for a frame, made at first use; it may be down. Null: no memory for one, or not an
 // address of this kind of port.
-OutLink* ShmPort::route(const Gid& destination) noexcept {
-  const auto found = out_.find(destination);
+OutLink* ShmPort::route(const transport::TxFrame& frame) noexcept {
+  const Gid& destination = frame.path->destination;
+  if (destination != names_.shared())
+    return shm::is_name_of(shm::NameOf::port, destination) ? route_to(destination) : nullptr;
+  const transport::Addressee to = transport::addressee_of(frame);
+  if (to.service) return route_to_listener(*to.service);
+  return to.slot == 0 ? nullptr : route_to(shm::make_gid(to.slot, shm::NameOf::slot));
+}
+
+// The link to the socket of that name.
+OutLink* ShmPort::route_to(const Gid& name) noexcept {
+  const auto found = out_.find(name);
   if (found != out_.end()) return last_out_ = found->second.get();
-  if (!shm::is_shm_gid(destination)) return nullptr;
   try {
-    auto made = std::make_unique<OutLink>(destination);
+    auto made = std::make_unique<OutLink>(name);
     last_out_ = made.get();
-    out_.emplace(destination, std::move(made));
+    out_.emplace(name, std::move(made));
   } catch (const std::bad_alloc&) {
     return last_out_ = nullptr;
   }
   return last_out_;
+}
+
+// The link to the port that listens for the service, or did a moment ago. If there is none, to
+// ourselves: the connection manager of the device that sends the request refuses it.
+OutLink* ShmPort::route_to_listener(uint64_t service) noexcept {
+  for (const Gid& name : {shm::Names::of_service(service), shm::Names::of_closed(service)}) {
+    OutLink* const link = names_.listens_at(name) ? nullptr : route_to(name);
+    if (link == nullptr) break;
+    const bool rests = !link->ring && shm::monotonic_ns() < link->retry_at_ns;
+    if (!rests && connect(*link) != shm::Connect::refused) return link;
+  }
+  return route_to(names_.own());
 }
 
 // True: the frame is taken, false: try again later.
@@ -149,8 +178,8 @@ void ShmPort::announce(OutLink& link) noexcept {
 void ShmPort::take_down(OutLink& link, int64_t retry_after_ns) noexcept {
   link.ring.reset();
   link.mapping = {};
-  unwatch(link.socket);
-  unwatch(link.process.descriptor);
+  events_.remove(link.socket);
+  events_.remove(link.process.descriptor);
   link.unannounced = link.blocked = link.can_pull = link.barrier = false;
   link.retry_at_ns = shm::monotonic_ns() + retry_after_ns;
   ++counts_.peers_lost;

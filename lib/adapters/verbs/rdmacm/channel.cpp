@@ -124,7 +124,7 @@ int complete(Id& id) {
 Result<void> move_id(Id& id, Channel& to) {
   Channel& from = channel_of(id);
   const std::scoped_lock turns(from.turn, to.turn);
-  for (const auto& [context, cm, service] : id.devices) {
+  for (const auto& [context, cm] : id.devices) {
     const Result<CmChannel> next = channel_on(to, *context);
     if (!next) return next.error();
     if (const Result<void> moved = cm.migrate(*next); !moved) return moved;

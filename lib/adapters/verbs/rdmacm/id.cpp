@@ -29,7 +29,7 @@ ibv_qp_type acceptor_of(QpType initiator) {
 std::vector<Id*> leave_channel(Id& id, Channel& channel) {
   std::vector<Id*> unseen;
   const std::lock_guard turn(channel.turn);
-  for (const auto& [context, cm, service] : id.devices) remove_id(channel, cm);
+  for (const auto& [context, cm] : id.devices) remove_id(channel, cm);
   for (auto at = channel.queue.begin(); at != channel.queue.end();) {
     const rdma_cm_event& event = (*at)->event;
     if (event.id != &id.id && event.listen_id != &id.id) {
@@ -78,7 +78,7 @@ Id* new_request(Id& listener, Context& context, const CmEvent& request) {
   if (made == nullptr) return nullptr;
   Channel& own = channel_of(*made);
   set_context(*made, context);
-  made->devices.push_back({&context, request.id, {}});
+  made->devices.push_back({&context, request.id});
   if (listener.synchronous) {
     const Result<CmChannel> moved = channel_on(own, context);
     if (!moved || !request.id.migrate(*moved)) return destroy(*made), nullptr;
@@ -116,7 +116,7 @@ Result<void> create_on_device(Id& id) {
   if (!made) return made.error();
   if (const Result<void> bound = made->bind(port_of(source_of(id))); !bound) return bound;
   add_id(channel, id, *made);
-  id.devices.push_back({id.context, *made, {}});
+  id.devices.push_back({id.context, *made});
   return {};
 }
 

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "lib/adapters/verbs/rdmacm/contexts.hpp"
-#include "lib/adapters/verbs/rdmacm/host_service.hpp"
 #include "weft/cm.hpp"
 
 namespace weft::rdmacm {
@@ -60,7 +59,6 @@ struct Id {
   struct OnDevice {
     Context* context;
     CmId cm;
-    HostService service{};  // of a listener
   };
   std::vector<OnDevice> devices;
   uint8_t tos = 0;

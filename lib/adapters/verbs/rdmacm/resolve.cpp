@@ -43,18 +43,16 @@ int listen_on_devices(Id& id) {
     const CmService kind = is_of_datagrams(id) ? CmService::datagrams : CmService::connections;
     const Result<CmId> made = on ? on->create_id(kind) : on.error();
     last = made ? made->listen(port) : made.error();
-    Result<HostService> service = HostService::listen(*context, id.id.ps, port);
-    if (last && !service) last = service.error();
     if (last) {
       add_id(channel, id, *made);
-      id.devices.push_back({context.get(), *made, std::move(*service)});
+      id.devices.push_back({context.get(), *made});
     } else if (last.error().code == Code::address_in_use) {
       break;
     }
   }
   const bool in_use = !last && last.error().code == Code::address_in_use;
   if (!id.devices.empty() && !in_use) return 0;
-  for (const auto& [context, cm, service] : id.devices) remove_id(channel, cm);
+  for (const auto& [context, cm] : id.devices) remove_id(channel, cm);
   id.devices.clear();
   return refuse("rdma_listen", last.error());
 }
@@ -78,9 +76,6 @@ int resolve(Id& id, const sockaddr* destination) {
     post(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
     return complete(id);
   }
-  if (path->destination == path->context->device.attributes().gid)
-    path->destination = find_host_service(*path->context, id.id.ps, port_of(destination))
-                            .value_or(path->destination);
   if (!is_bound(id)) {
     const std::optional<uint16_t> port = bind_port(id, path->source, 0);
     if (!port) return refuse(EADDRNOTAVAIL, kCall, "no port is free");
