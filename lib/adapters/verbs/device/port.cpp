@@ -242,4 +242,9 @@ int ibv_query_gid_type(ibv_context* verbs, uint8_t port, unsigned index, int* ty
   *type = 1;
   return 0;
 }
+// By that name in rdma-core 65, whose pyverbs calls it.
+int weft_query_gid_type_65(ibv_context* verbs, uint8_t port, unsigned index, int* type) {
+  return ibv_query_gid_type(verbs, port, index, type);
+}
+__asm__(".symver weft_query_gid_type_65,ibv_query_gid_type@IBVERBS_PRIVATE_65");
 }
