@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "lib/adapters/verbs/rdmacm/calls.hpp"
 #include "lib/adapters/verbs/rdmacm/objects.hpp"
@@ -41,9 +42,14 @@ int set_id_option(Id& id, int name, const void* data, size_t length) {
       id.ack_timeout = *byte;
       return 0;
     default:
-      return refuse(ENOSYS, "rdma_set_option", "no such option of RDMA_OPTION_ID");
+      return refuse(ENOSYS, "rdma_set_option",
+                    ("RDMA_OPTION_ID has no option " + std::to_string(name)).c_str());
   }
-  return refuse(EINVAL, "rdma_set_option", "the length or value of the option is invalid");
+  return refuse(EINVAL, "rdma_set_option",
+                ("option " + std::to_string(name) + " of RDMA_OPTION_ID does not take " +
+                 (byte ? "the value " + std::to_string(*byte) + ", of " : "") +
+                 std::to_string(length) + " bytes")
+                    .c_str());
 }
 
 constexpr const char* kNoEce = "weft's devices have no enhanced connection establishment";
@@ -55,7 +61,9 @@ constexpr const char* kNoEce = "weft's devices have no enhanced connection estab
 using namespace weft::rdmacm;
 
 int rdma_set_option(rdma_cm_id* id, int level, int optname, void* optval, size_t optlen) {
-  if (level == RDMA_OPTION_ID) return set_id_option(of(id), optname, optval, optlen);
+  if (level == RDMA_OPTION_ID)
+    return guarded("rdma_set_option",
+                   [&] { return set_id_option(of(id), optname, optval, optlen); });
   if (level == RDMA_OPTION_IB)
     return refuse(EOPNOTSUPP, "rdma_set_option",
                   "paths of InfiniBand: over Ethernet the kernel's routing table applies");
