@@ -85,10 +85,6 @@ class Perftest:
         self.check("ib_send_bw", "-n", "200", "--use-srq", "-q", "2", "-s", "4096")
         self.check("ib_send_lat", "-n", "50", "--use-srq")
 
-
-class OverUdp(Perftest, unittest.TestCase):
-    device = drop_in.UDP
-
     def test_other_options(self):
         counters = "counters/port_xmit_packets,hw_counters/sent_pkts"
         for options in (["-D", "1"], ["-N"], ["-I", "0", "-s", "8"], ["-r", "64", "-t", "16"],
@@ -96,6 +92,16 @@ class OverUdp(Perftest, unittest.TestCase):
                         ["--report-counters", counters]):
             number = [] if "-D" in options else ["-n", "200"]
             self.check("ib_send_bw", "-s", "4096", *number, *options)
+
+    def test_loss_costs_time_and_nothing_else(self):
+        for operation in ("write", "send", "read"):
+            program, lossy = f"ib_{operation}_bw", f"{self.device},fault.loss=0.01,fault.seed=7"
+            rows = measure(program, "-n", "200", "-s", "4096", device=lossy)
+            self.assertEqual(rows, [(4096, 200)])
+
+
+class OverUdp(Perftest, unittest.TestCase):
+    device = drop_in.UDP
 
     def test_multicast(self):
         """Its own group, which is of IPv6, and one of IPv4."""
@@ -108,12 +114,6 @@ class OverUdp(Perftest, unittest.TestCase):
         code, output = drop_in.run("ib_write_bw", "-e")
         self.assertEqual(code, 1)
         self.assertIn("Events feature not available on WRITE verb", output)
-
-    def test_loss_costs_time_and_nothing_else(self):
-        for operation in ("write", "send", "read"):
-            program, lossy = f"ib_{operation}_bw", f"{self.device},fault.loss=0.01,fault.seed=7"
-            rows = measure(program, "-n", "200", "-s", "4096", device=lossy)
-            self.assertEqual(rows, [(4096, 200)])
 
 
 class Srd(unittest.TestCase):
