@@ -137,6 +137,11 @@ void domains(Ends& ends) {
   CHECK_ERROR(EBUSY, ibv_dealloc_td(td));
   CHECK_ERROR(0, ibv_dealloc_pd(parent));
   CHECK_ERROR(0, ibv_dealloc_td(td));
+  parent_attr.td = nullptr;
+  parent_attr.comp_mask = 1u << 2;  // ..._ALLOW_CC_UNPROTECTED_ALLOC of rdma-core 65
+  CHECK_REFUSED(EOPNOTSUPP, ibv_alloc_parent_domain(ends.context, &parent_attr));
+  parent_attr.comp_mask = 1u << 30;
+  CHECK_REFUSED(EINVAL, ibv_alloc_parent_domain(ends.context, &parent_attr));
   ibv_xrcd_init_attr xrcd_attr{};
   xrcd_attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
   xrcd_attr.fd = -1;

@@ -40,6 +40,12 @@ ibv_pd* alloc_parent_domain(ibv_context* verbs, ibv_parent_domain_init_attr* att
   constexpr const char* kCall = "ibv_alloc_parent_domain";
   constexpr uint32_t kKnown =
       IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+  // IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC of rdma-core 65.
+  constexpr uint32_t kUnprotected = 1u << 2;
+  if ((attr->comp_mask & ~kKnown) == kUnprotected)
+    return refuse_null<ibv_pd>(EOPNOTSUPP, kCall,
+                               "comp_mask 0x%x: there is no memory for confidential guests",
+                               attr->comp_mask);
   if ((attr->comp_mask & ~kKnown) != 0)
     return refuse_null<ibv_pd>(EINVAL, kCall, "comp_mask 0x%x has unknown bits", attr->comp_mask);
   if (attr->pd == nullptr) return refuse_null<ibv_pd>(EINVAL, kCall, "pd is null");
