@@ -32,8 +32,14 @@ void ThreadPlacement::begin() noexcept {
   if (sched_getaffinity(0, sizeof given_, &given_) != 0) CPU_ZERO(&given_);
   SchedulingAttributes attributes;
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
-  if (attributes.policy != SCHED_OTHER) return;
-  attributes.runtime = kShortestSliceNs;
+  if (attributes.policy == SCHED_OTHER) {
+    attributes.runtime = kShortestSliceNs;
+  } else if (attributes.policy == SCHED_FIFO || attributes.policy == SCHED_RR) {
+    ++attributes.priority;
+  } else {
+    return;
+  }
+  // Fails where it is not permitted, and beyond the highest priority.
   (void)syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 

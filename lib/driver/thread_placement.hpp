@@ -3,7 +3,7 @@
 // application that spins. It prefers the core on which a thread ran last; if the application spins
 // there, a wake-up from another core takes several times as long as one on the core of the packet's
 // sender. And it lets a running thread finish its slice, milliseconds, before one whose slice is as
-// long.
+// long; a real-time thread that spins, for ever, before one of its own priority.
 #pragma once
 
 #include <sched.h>
@@ -14,7 +14,8 @@ namespace weft::driver {
 class ThreadPlacement {
  public:
   // At its start: remembers the cores that it was given, and asks for the shortest slice, which
-  // gives it no larger share of a core (sched_setattr(2), since Linux 6.12; no effect before).
+  // gives it no larger share of a core (sched_setattr(2), since Linux 6.12; no effect before). If
+  // it was started by a real-time thread: for the next higher priority, if that is permitted.
   void begin() noexcept;
   // From now on it runs on the cores that it was given, without `core` unless that is the only one.
   // -1: on all of them.

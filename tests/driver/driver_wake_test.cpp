@@ -5,14 +5,21 @@
 // are made one by one, without the thread, where nothing else is written.
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "lib/driver/driver.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/skip.hpp"
 
 namespace weft::driver {
 namespace {
@@ -193,6 +200,30 @@ TEST_CASE("polls leave the progress thread asleep, and active") {
   const int asked = machine.asked;
   for (int i = 0; i < 10; ++i) bench.after_post(1);
   CHECK(machine.asked == asked + 10);
+}
+
+// Else a real-time thread that spins on memory would keep it from the core for ever.
+TEST_CASE("the progress thread of a real-time thread has the next higher priority") {
+  sched_param own{};
+  const int before = sched_getscheduler(0);
+  REQUIRE(sched_getparam(0, &own) == 0);
+  const sched_param wanted{.sched_priority = 7};
+  if (sched_setscheduler(0, SCHED_FIFO, &wanted) != 0)
+    WEFT_SKIP("driver/driver_wake_test: real-time priority", std::strerror(errno));
+  Bench bench(false);
+  const Result<void> started = bench.driver.start();
+  REQUIRE(sched_setscheduler(0, before, &own) == 0);
+  REQUIRE(started);
+  int priority = 0;
+  for (int i = 0; i < 500 && priority != 8; ++i, pause())
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::string name;
+      std::getline(std::ifstream(task.path() / "comm"), name);
+      sched_param param{};
+      if (name == "weft-progress" && sched_getparam(std::stoi(task.path().filename()), &param) == 0)
+        priority = param.sched_priority;
+    }
+  CHECK(priority == 8);
 }
 
 TEST_CASE("packets are left to an application that takes them, and to the thread otherwise") {
