@@ -96,7 +96,10 @@ ibv_wc_status request_on_unmapped(ibv_wr_opcode opcode, bool here) {
   set_nonblocking(ends.context->async_fd);
   while (ibv_get_async_event(ends.context, &event) == 0) ibv_ack_async_event(&event);
   CHECK_ERROR(0, ibv_dereg_mr(mr));
-  return status;
+  // Another thread may have mapped something there since, a sanitizer's for example.
+  unsigned char resident = 0;
+  const bool is_unmapped = mincore(page, 4096, &resident) != 0;
+  return is_unmapped ? status : request_on_unmapped(opcode, here);
 }
 
 void memory_is_unmapped() {
