@@ -6,6 +6,8 @@
 #include "bench/verbs/idle_device.hpp"
 
 #include <infiniband/verbs.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -38,6 +40,7 @@ struct Qp {
   ibv_qp_ex ex{};
   Cq *send = nullptr, *receive = nullptr;
   ibv_qp_state state = IBV_QPS_RESET;
+  ibv_qp_cap cap{};
   // The batch that ibv_wr_start() began.
   uint32_t began = 0, length = 0;
   int error = 0;
@@ -210,8 +213,10 @@ T* refuse() {
   return nullptr;
 }
 
-Qp* make_qp(ibv_context* context, ibv_cq* send, ibv_cq* receive, ibv_qp_type type) {
+Qp* make_qp(ibv_context* context, ibv_cq* send, ibv_cq* receive, ibv_qp_type type,
+            const ibv_qp_cap& cap) {
   Qp* const qp = new Qp;
+  qp->cap = cap;
   qp->ex.qp_base.qp_type = type;
   qp->ex.qp_base.context = context;
   qp->ex.qp_base.qp_num = next_number++;
@@ -222,7 +227,7 @@ Qp* make_qp(ibv_context* context, ibv_cq* send, ibv_cq* receive, ibv_qp_type typ
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted) {
   if (!has_extended) return refuse<ibv_qp>();
-  Qp* const qp = make_qp(context, wanted->send_cq, wanted->recv_cq, wanted->qp_type);
+  Qp* const qp = make_qp(context, wanted->send_cq, wanted->recv_cq, wanted->qp_type, wanted->cap);
   if ((wanted->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) fill_extended(qp->ex);
   return &qp->ex.qp_base;
 }
@@ -245,7 +250,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
   all->create_qp_ex = create_qp_ex;
   all->context.device = device;
   all->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
-  all->context.async_fd = -1;
+  all->context.async_fd = eventfd(0, EFD_CLOEXEC);  // never readable: there are no events
   all->context.ops.post_send = post_send;
   all->context.ops.post_recv = post_recv;
   all->context.ops.poll_cq = poll_cq;
@@ -253,6 +258,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
   return &all->context;
 }
 int ibv_close_device(ibv_context* context) {
+  close(context->async_fd);
   delete reinterpret_cast<verbs_context*>(reinterpret_cast<char*>(context) -
                                           offsetof(verbs_context, context));
   return 0;
@@ -308,14 +314,16 @@ ibv_srq* ibv_create_srq(ibv_pd*, ibv_srq_init_attr*) { return refuse<ibv_srq>();
 int ibv_modify_srq(ibv_srq*, ibv_srq_attr*, int) { return EOPNOTSUPP; }
 int ibv_destroy_srq(ibv_srq*) { return EOPNOTSUPP; }
 ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
-  return &make_qp(pd->context, wanted->send_cq, wanted->recv_cq, wanted->qp_type)->ex.qp_base;
+  return &make_qp(pd->context, wanted->send_cq, wanted->recv_cq, wanted->qp_type, wanted->cap)
+              ->ex.qp_base;
 }
 int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* a, int mask) {
   if ((mask & IBV_QP_STATE) != 0) of(qp).state = a->qp_state;
   return 0;
 }
-int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* a, int, ibv_qp_init_attr*) {
+int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* a, int, ibv_qp_init_attr* init) {
   a->qp_state = of(qp).state;
+  a->cap = init->cap = of(qp).cap;
   return 0;
 }
 int ibv_destroy_qp(ibv_qp* qp) { return delete &of(qp), 0; }

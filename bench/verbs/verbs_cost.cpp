@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the provider `ibverbs` adds to libibverbs, a request: the same requests are posted and
-// polled through weft and by libibverbs itself, on one device that does nothing (idle_device.cpp),
-// in turns of a few milliseconds; the difference is ours. Instructions, which have no noise:
+// What the provider `ibverbs` adds to libibverbs, and what the drop-in libibverbs adds to weft, a
+// request: the same requests are posted and polled by libibverbs itself, through weft, and through
+// the drop-in library over weft, on one device that does nothing (idle_device.cpp), in turns of a
+// few milliseconds; the differences are ours. Instructions, which have no noise:
 //
 //   valgrind --tool=callgrind --toggle-collect=through_weft verbs_cost write 10000
 //
-// and likewise through_libibverbs; divide by the number of requests that it prints. Without
-// arguments: nanoseconds of every kind.
+// and likewise through_libibverbs and through_drop_in; divide by the number of requests that it
+// prints. Without arguments: nanoseconds of every kind.
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 
@@ -44,13 +45,16 @@ constexpr Kind kKinds[] = {
     {"receive16", Opcode::send, IBV_WR_SEND, 16, false, true},
 };
 
-std::string idle_library() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libidle_verbs.so";
+std::filesystem::path folder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path();
 }
+std::string idle_library() { return folder() / "libidle_verbs.so"; }
+std::string drop_in_library() { return folder().parent_path() / "lib/drop-in/libibverbs.so.1"; }
+std::string device_string() { return "ibverbs:idle0,library=" + idle_library(); }
 
 struct Weft {
-  explicit Weft(const std::string& library)
-      : device(need(Device::open("ibverbs:idle0,library=" + library))),
+  Weft()
+      : device(need(Device::open(device_string()))),
         pd(need(device.protection_domain())),
         cq(need(device.completion_queue({.capacity = 256}))),
         qp(need(pd.queue_pair({.send_cq = cq, .recv_cq = cq}))),
@@ -92,8 +96,15 @@ struct Weft {
   MemoryRegion region;
 };
 
+[[noreturn]] void wrong(const char* what) {
+  std::fprintf(stderr, "%s\n", what);
+  std::exit(1);
+}
+
+// Through a libibverbs: that of the idle device, or the drop-in one.
 struct Raw {
   explicit Raw(const std::string& name) : library(dlopen(name.c_str(), RTLD_NOW)) {
+    if (library == nullptr) wrong(dlerror());
     int count = 0;
     ibv_device** const list = call<decltype(ibv_get_device_list)>("ibv_get_device_list")(&count);
     context = call<decltype(ibv_open_device)>("ibv_open_device")(list[0]);
@@ -104,6 +115,29 @@ struct Raw {
     wanted.qp_type = IBV_QPT_RC;
     wanted.cap = {128, 128, 4, 4, 64};
     qp = call<decltype(ibv_create_qp)>("ibv_create_qp")(pd, &wanted);
+    to_rts();
+  }
+  void to_rts() const {
+    ibv_qp_attr attr{};
+    attr.port_num = 1;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.dest_qp_num = 17;
+    attr.max_dest_rd_atomic = attr.max_rd_atomic = attr.min_rnr_timer = 1;
+    attr.timeout = 14;
+    attr.retry_cnt = attr.rnr_retry = 7;
+    attr.ah_attr.is_global = attr.ah_attr.port_num = 1;
+    call<decltype(ibv_query_gid)>("ibv_query_gid")(context, 1, 0, &attr.ah_attr.grh.dgid);
+    constexpr int kInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+    constexpr int kRtr = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    constexpr int kRts = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                         IBV_QP_MAX_QP_RD_ATOMIC;
+    for (const auto& [state, mask] : {std::pair{IBV_QPS_INIT, kInit}, std::pair{IBV_QPS_RTR, kRtr},
+                                      std::pair{IBV_QPS_RTS, kRts}}) {
+      attr.qp_state = state;
+      if (call<decltype(ibv_modify_qp)>("ibv_modify_qp")(qp, &attr, mask | IBV_QP_STATE) != 0)
+        wrong("ibv_modify_qp fails");
+    }
   }
   // Of the library, not of one that the program is linked with.
   template <class Function>
@@ -117,11 +151,6 @@ struct Raw {
   ibv_qp* qp;
   uint64_t words[8] = {};
 };
-
-[[noreturn]] void wrong(const char* what) {
-  std::fprintf(stderr, "%s\n", what);
-  std::exit(1);
-}
 
 }  // namespace
 
@@ -159,8 +188,7 @@ extern "C" __attribute__((noinline)) void through_weft(Weft& w, const Kind& kind
   }
 }
 
-extern "C" __attribute__((noinline)) void through_libibverbs(Raw& w, const Kind& kind,
-                                                             uint32_t rounds) {
+inline void post_and_poll(Raw& w, const Kind& kind, uint32_t rounds) {
   ibv_send_wr sends[kMost]{}, *bad_send = nullptr;
   ibv_recv_wr receives[kMost]{}, *bad_receive = nullptr;
   ibv_wc done[kMost];
@@ -199,6 +227,15 @@ extern "C" __attribute__((noinline)) void through_libibverbs(Raw& w, const Kind&
   }
 }
 
+extern "C" __attribute__((noinline)) void through_libibverbs(Raw& w, const Kind& kind,
+                                                             uint32_t rounds) {
+  post_and_poll(w, kind, rounds);
+}
+extern "C" __attribute__((noinline)) void through_drop_in(Raw& w, const Kind& kind,
+                                                          uint32_t rounds) {
+  post_and_poll(w, kind, rounds);
+}
+
 namespace {
 
 double now_ns() {
@@ -207,30 +244,46 @@ double now_ns() {
       .count();
 }
 
-double quantile(std::vector<double>& values, double q) {
+double quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
   return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))];
 }
 
-// Nanoseconds a request: of both, and of the difference of a pair its quartiles.
-void measure(Weft& w, Raw& raw, const Kind& kind) {
-  constexpr uint32_t kPairs = 400, kRequests = 32'000;
-  const uint32_t rounds = kRequests / kind.batch;
-  std::vector<double> ours, theirs, added;
-  for (uint32_t i = 0; i < kPairs; ++i) {
+struct Times {
+  std::vector<double> all;
+  void add(double start, double end, uint32_t requests) { all.push_back((end - start) / requests); }
+  double median() const { return quantile(all, 0.5); }
+};
+
+// Medians and quartiles of the differences of pairs.
+void print_added(const std::vector<double>& more, const std::vector<double>& less) {
+  std::vector<double> added;
+  for (size_t i = 0; i < more.size(); ++i) added.push_back(more[i] - less[i]);
+  std::printf(" %8.1f (%.1f .. %.1f)", quantile(added, 0.5), quantile(added, 0.25),
+              quantile(added, 0.75));
+}
+
+// Nanoseconds a request.
+void measure(Weft& w, Raw& raw, Raw& drop_in, const Kind& kind) {
+  constexpr uint32_t kRounds = 400, kRequests = 32'000;
+  const uint32_t rounds = kRequests / kind.batch, requests = rounds * kind.batch;
+  Times theirs, ours, over;
+  for (uint32_t i = 0; i < kRounds; ++i) {
     const double start = now_ns();
     through_libibverbs(raw, kind, rounds);
-    const double middle = now_ns();
+    const double one = now_ns();
     through_weft(w, kind, rounds);
-    const double end = now_ns();
-    const double requests = rounds * kind.batch;
-    theirs.push_back((middle - start) / requests);
-    ours.push_back((end - middle) / requests);
-    added.push_back(ours.back() - theirs.back());
+    const double two = now_ns();
+    theirs.add(start, one, requests);
+    ours.add(one, two, requests);
+    through_drop_in(drop_in, kind, rounds);
+    over.add(two, now_ns(), requests);
   }
-  std::printf("%-10s %8.1f %8.1f %8.1f  (%.1f .. %.1f)\n", kind.name, quantile(theirs, 0.5),
-              quantile(ours, 0.5), quantile(added, 0.5), quantile(added, 0.25),
-              quantile(added, 0.75));
+  std::printf("%-10s %8.1f %8.1f", kind.name, theirs.median(), ours.median());
+  print_added(ours.all, theirs.all);
+  std::printf(" %8.1f", over.median());
+  print_added(over.all, ours.all);
+  std::printf("\n");
 }
 
 }  // namespace
@@ -238,23 +291,28 @@ void measure(Weft& w, Raw& raw, const Kind& kind) {
 int main(int argc, char** argv) {
   std::string only;
   uint32_t rounds = 1000;
-  CLI::App app("verbs_cost: what the provider ibverbs adds to a call of libibverbs.");
+  CLI::App app(
+      "verbs_cost: what the provider ibverbs adds to libibverbs, and the drop-in libibverbs to "
+      "weft.");
   app.option_defaults()->always_capture_default();
   app.add_option("kind", only,
                  "Run this kind of request, to be counted by callgrind (default: all, "
                  "measured)");
   app.add_option("rounds", rounds, "Posts and polls of that kind");
   if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
-  const std::string library = idle_library();
-  Weft w(library);
-  Raw raw(library);
-  if (only.empty()) std::printf("%-10s %8s %8s %8s\n", "ns", "verbs", "weft", "added");
+  setenv("WEFT_VERBS_DEVICES", device_string().c_str(), 1);
+  Weft w;
+  Raw raw(idle_library());
+  Raw drop_in(drop_in_library());
+  if (only.empty())
+    std::printf("%-10s %8s %8s %8s %20s %8s\n", "ns", "verbs", "weft", "added", "drop-in", "added");
   for (const Kind& kind : kKinds) {
     if (only.empty()) {
-      measure(w, raw, kind);
+      measure(w, raw, drop_in, kind);
     } else if (kind.name == only) {
       through_libibverbs(raw, kind, rounds);
       through_weft(w, kind, rounds);
+      through_drop_in(drop_in, kind, rounds);
       std::printf("%u requests each: %s\n", rounds * kind.batch, kind.name);
       return 0;
     }
