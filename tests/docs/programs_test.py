@@ -160,8 +160,8 @@ class Programs(unittest.TestCase):
                                    (["weft_write_bw", "--connect"], "--connection --connect_wait"),
                                    (["weft-run", "--env", "d"], "docker")):
                 function = "_" + words[0].replace("-", "_")
-                code = (f'source "$0/bash/{words[0]}"; COMP_WORDS=("$@"); COMP_CWORD={len(words) - 1}; '
-                        f'{function}; echo "${{COMPREPLY[@]}}"')
+                code = (f'source "$0/bash/{words[0]}"; COMP_WORDS=("$@"); '
+                        f'COMP_CWORD={len(words) - 1}; {function}; echo "${{COMPREPLY[@]}}"')
                 done = subprocess.run(["bash", "-c", code, folder, *words], capture_output=True,
                                       text=True, timeout=20)
                 self.assertEqual((done.stdout.strip(), done.stderr), (offered, ""), words)
