@@ -14,6 +14,7 @@
 
 #include "lib/base/check.hpp"
 #include "lib/base/memory_permitting.hpp"
+#include "lib/driver/log_limit.hpp"
 
 namespace weft::driver {
 
@@ -23,6 +24,8 @@ namespace {
 void log_icrc_failures(const Gid& peer) noexcept {
   const char* const level = std::getenv("WEFT_LOG");
   if (level != nullptr && std::strcmp(level, "off") == 0) return;
+  static LogLimit limit;
+  if (!limit.take(base::wall_now())) return;
   try {
     std::fprintf(stderr,
                  "weft: every packet from %s fails its ICRC and is dropped: probably something on "

@@ -3,6 +3,7 @@
 // an answer that does not name the incarnation of the stream ends nothing.
 #include "tests/srd/srd_lone.hpp"
 #include "tests/srd/srd_wiretap.hpp"
+#include "tests/support/scale.hpp"
 
 namespace weft::test {
 namespace {
@@ -160,6 +161,38 @@ TEST_CASE("answers that do not name the incarnation end nothing, threat:A07 thre
     }
   }
   CHECK(t.a.count(Count::rx_other_incarnation) == 15);
+  CHECK(t.a.sent().empty());
+  t.b.life().tap->filter = nullptr;
+  CHECK(t.wait(1)[0].status == Status::success);
+  CHECK(t.b.word(64) == 1);
+}
+
+TEST_CASE("a million forged refusals with random incarnations end nothing, threat:A08") {
+  SrdWiretap t;
+  std::vector<SentFrame> answers;
+  t.b.life().tap->filter = [&](const SentFrame& frame) {
+    if (frame.opcode() == static_cast<uint8_t>(SrdOpcode::acknowledge)) answers.push_back(frame);
+    return frame.opcode() == static_cast<uint8_t>(SrdOpcode::welcome);
+  };
+  t.add(0);
+  t.world.run_for(Duration::from_us(20));
+  REQUIRE_FALSE(answers.empty());
+  SentFrame refusal = answers[0];
+  refusal.bytes.resize(sizeof(wire::SrdBase) + 4);
+  base::Random random(1);
+  const uint64_t tries = scaled(1'000'000);
+  for (uint64_t i = 0; i < tries; ++i)
+    t.inject(t.a,
+             forged(refusal,
+                    [&](wire::SrdBase& base) {
+                      base.sequence = base.sequence - 1;
+                      base.opcode = static_cast<uint8_t>(SrdOpcode::refusal);
+                      base.detail = static_cast<uint8_t>(wire::SrdReason::access);
+                      base.incarnation = random.next();
+                    }),
+             Duration::from_ns(i % 16 == 0 ? 100 : 1));
+  t.world.run_for(Duration::from_us(5));
+  CHECK(t.a.count(Count::rx_other_incarnation) == tries);
   CHECK(t.a.sent().empty());
   t.b.life().tap->filter = nullptr;
   CHECK(t.wait(1)[0].status == Status::success);
