@@ -18,7 +18,7 @@ uint32_t available_receives(const Peer& peer, const QueuePair& qp) noexcept {
   return all > reserved ? all - reserved : 0;
 }
 
-//= threat:A20 the reason says whether the sender is queued or has to retry
+//= threat:A20 threat:A32 the reason says whether the sender is queued or has to retry
 wire::SrdReason join_rnr_queue(const Peer& peer, QueuePair& qp) noexcept {
   if (qp.rnr_queue == nullptr) qp.rnr_queue.reset(new (std::nothrow) RnrQueue);
   if (qp.rnr_queue == nullptr) return wire::SrdReason::busy;

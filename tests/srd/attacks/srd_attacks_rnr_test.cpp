@@ -121,6 +121,21 @@ TEST_CASE(
   CHECK(s.star[0].count(Count::tx_rnr_naks) <= refusals + 20);
 }
 
+// It has 400 messages outstanding all the time, each other one has one.
+TEST_CASE("one of 32 senders floods the receives: each other has 80 % of its share, threat:A32") {
+  constexpr uint32_t kSenders = 32, kReceives = 640;
+  Scarce s(Scarce::options(kSenders), 1);
+  for (int i = 0; i < 400; ++i) s.send(1);
+  s.run_for(Duration::from_ms(5));
+  s.post_receives(kReceives);
+  CHECK(s.sum() >= kReceives - 5);
+  for (uint32_t i = 2; i <= kSenders; ++i) {
+    INFO("sender " << i << " of " << kSenders);
+    CHECK(s.delivered[i] >= kReceives / kSenders * 8 / 10);
+  }
+  CHECK(s.delivered[1] <= kReceives / kSenders * 2);
+}
+
 TEST_CASE("a notified peer that sends nothing delays others briefly, threat:A20") {
   Scarce s(Scarce::options(8), 1);
   s.run_for(Duration::from_ms(5));
