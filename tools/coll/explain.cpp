@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "lib/collective/arithmetic/arithmetic.hpp"
+#include "lib/collective/model/forests.hpp"
 #include "lib/collective/model/topology_file.hpp"
 #include "lib/collective/plan/algorithm.hpp"
 #include "lib/collective/plan/verify.hpp"
@@ -137,11 +138,13 @@ int explain(const CollOptions& o, const ExplainOptions& explained) {
               network.name.c_str());
   std::printf("%-18s %8s %10s %12s %12s\n", "algorithm", "chain", "puts", "elements sent", "work");
   bool found = false;
+  collective::Forests forests(network);
   for (const Algorithm& algorithm : collective::algorithms()) {
     if (algorithm.collective != o.collective) continue;
     if (!o.algorithm.empty() && algorithm.name != o.algorithm) continue;
     if (algorithm.traits.power_of_two && !std::has_single_bit(ranks)) continue;
     found = true;
+    shape.forest = algorithm.traits.over_forest ? forests.of(o.collective, shape.root) : nullptr;
     const std::vector<Program> programs = collective::programs_of(algorithm, shape);
     print_summary(algorithm, shape, programs);
     if (explained.rank && *explained.rank < ranks) print_steps(programs[*explained.rank]);

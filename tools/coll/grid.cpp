@@ -57,13 +57,16 @@ Result<Topology> network_of(const std::string& name) {
   return topology;
 }
 
-double by_packets(const Algorithm& algorithm, const CostQuery& question, const Topology& topology,
+double by_packets(const Algorithm& algorithm, const CostQuery& question, Selector& selector,
                   Routes& routes) {
+  const Topology& topology = selector.topology();
   collective::Shape shape{.collective = question.collective,
                           .ranks = topology.chips,
                           .count = question.count,
                           .dimensions = topology.dimensions};
   shape.piece = collective::model_piece(algorithm, shape.count);
+  if (algorithm.traits.over_forest)
+    shape.forest = selector.forests().of(shape.collective, shape.root);
   const std::vector<collective::Program> programs = programs_of(algorithm, shape);
   const collective::PacketCall call{shape, &programs, kElement, kElement};
   const double buffer = static_cast<double>(question.count) * kElement *
@@ -125,10 +128,10 @@ class Grid {
         continue;
       const double predicted = selector.corrected_seconds(algorithm, question);
       if (predicted > kHopeless * choice.seconds) continue;
-      const double seen = by_packets(algorithm, question, network, routes);
+      const double seen = by_packets(algorithm, question, selector, routes);
       const double error = std::abs(predicted - seen) / seen;
       errors_.push_back(error);
-      const double exact = model_seconds(algorithm, question, network, routes);
+      const double exact = model_seconds(algorithm, question, network, routes, selector.forests());
       if (std::min(exact, seen) < bound.seconds * (1 - 1e-6)) {
         ++beaten_;
         std::printf("%s beats the bound '%s'\n", std::string(algorithm.name).c_str(),

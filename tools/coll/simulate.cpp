@@ -11,6 +11,7 @@
 
 #include "lib/collective/arithmetic/arithmetic.hpp"
 #include "lib/collective/model/flow_model.hpp"
+#include "lib/collective/model/forests.hpp"
 #include "lib/collective/model/lanes.hpp"
 #include "lib/collective/model/packet_model.hpp"
 #include "lib/collective/model/topology_file.hpp"
@@ -67,7 +68,12 @@ using Plot = std::map<std::string, Line>;
 class Simulation {
  public:
   Simulation(const CollOptions& options, const Topology& topology, bool packets, Plot& plot)
-      : options_(options), topology_(topology), packets_(packets), plot_(plot), routes_(topology) {}
+      : options_(options),
+        topology_(topology),
+        packets_(packets),
+        plot_(plot),
+        routes_(topology),
+        forests_(topology) {}
 
   void print_head() {
     uint64_t hops = 0, most = 0;
@@ -126,16 +132,16 @@ class Simulation {
     const uint64_t count = count_for(options_, topology_.chips, bytes);
     if (uses_experts(options_.collective)) return bound_of_experts(options_, topology_, count);
     const double whole = static_cast<double>(bytes_for(options_, topology_.chips, count));
-    return lower_bound(options_.collective, whole, topology_);
+    return lower_bound(options_.collective, whole, topology_, options_.root);
   }
 
   // The total of all chips, if each has as many steps as the first one.
-  uint64_t steps_of(const Algorithm& algorithm, uint64_t bytes) const {
+  uint64_t steps_of(const Algorithm& algorithm, uint64_t bytes) {
     return program_of(algorithm, shape_of_call(algorithm, bytes), 0).steps.size() *
            uint64_t{topology_.chips};
   }
 
-  collective::Shape shape_of_call(const Algorithm& algorithm, uint64_t bytes) const {
+  collective::Shape shape_of_call(const Algorithm& algorithm, uint64_t bytes) {
     if (uses_experts(options_.collective)) return experts_;
     const collective::Arithmetic arithmetic = collective::arithmetic_of(options_.type, options_.op);
     const bool reduces = collective::reduces(options_.collective);
@@ -147,6 +153,7 @@ class Simulation {
                             .average = reduces && options_.op == ReduceOp::avg,
                             .dimensions = topology_.dimensions};
     shape.piece = collective::model_piece(algorithm, shape.count);
+    if (algorithm.traits.over_forest) shape.forest = forests_.of(shape.collective, shape.root);
     return shape;
   }
 
@@ -198,6 +205,7 @@ class Simulation {
   bool packets_;
   Plot& plot_;
   collective::Routes routes_;
+  collective::Forests forests_;
   collective::Shape experts_;  // dispatch, combine: shape of the current size
 };
 

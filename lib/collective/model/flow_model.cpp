@@ -6,6 +6,7 @@
 
 #include "lib/base/check.hpp"
 #include "lib/collective/model/flow_loop.hpp"
+#include "lib/collective/model/limits.hpp"
 #include "lib/collective/model/symmetric.hpp"
 
 namespace weft::collective {
@@ -51,6 +52,37 @@ Bound bound_of_all_reduce(double bytes, const Topology& topology) {
   return racks.seconds > chips.seconds ? racks : chips;
 }
 
+// "out of chip 3", "into chip 3", "8 of 24 chips".
+std::string name_of_cut(const std::vector<bool>& inside, bool turned) {
+  const auto alone = [&](bool value) {
+    return std::to_string(std::find(inside.begin(), inside.end(), value) - inside.begin());
+  };
+  const auto count = std::count(inside.begin(), inside.end(), true);
+  const auto chips = static_cast<ptrdiff_t>(inside.size());
+  if (count == 1) return (turned ? "into chip " : "out of chip ") + alone(true);
+  if (count == chips - 1) return (turned ? "out of chip " : "into chip ") + alone(false);
+  return std::to_string(std::min(count, chips - count)) + " of " + std::to_string(chips) + " chips";
+}
+
+// The worst of all cuts; 0 for operations that are not analysed.
+Bound exact_bound(Collective collective, double bytes, const Topology& topology, uint32_t root) {
+  const bool turned = scatters(collective) || collective == Collective::reduce;
+  const Topology network = turned ? reversed(topology) : topology;
+  Limit limit;
+  if (gathers(collective) || scatters(collective)) {
+    limit = gather_limit(network);
+    limit.bytes_per_s *= topology.chips;
+  } else if (collective == Collective::broadcast || collective == Collective::reduce) {
+    limit = broadcast_limit(network, root);
+  } else if (collective == Collective::all_reduce) {
+    limit = all_reduce_limit(network);
+  } else {
+    return {};
+  }
+  WEFT_DCHECK(limit.bytes_per_s > 0);
+  return {bytes / limit.bytes_per_s, name_of_cut(limit.inside, turned)};
+}
+
 }  // namespace
 
 Prediction predict(const Shape& shape, const std::vector<Program>& programs, double element,
@@ -73,7 +105,7 @@ Prediction predict(const Algorithm& algorithm, const Shape& shape, double elemen
   return predict(shape, programs_of(algorithm, shape), element, accumulator, topology, routes);
 }
 
-Bound lower_bound(Collective collective, double bytes, const Topology& topology) {
+Bound lower_bound(Collective collective, double bytes, const Topology& topology, uint32_t root) {
   Bound bound;
   if (topology.chips == 1) return bound;
   if (collective == Collective::all_reduce) bound = bound_of_all_reduce(bytes, topology);
@@ -89,7 +121,9 @@ Bound lower_bound(Collective collective, double bytes, const Topology& topology)
       WEFT_DCHECK(seconds >= 0);
       if (seconds > bound.seconds) bound = {seconds, cut.name};
     }
-  return bound;
+  if (topology.chips > kMaxSynthesisChips) return bound;
+  const Bound exact = exact_bound(collective, bytes, topology, root);
+  return exact.seconds > bound.seconds * (1 + 1e-9) ? exact : bound;
 }
 
 }  // namespace weft::collective

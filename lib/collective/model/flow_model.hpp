@@ -27,14 +27,14 @@ Prediction predict(const Shape& shape, const std::vector<Program>& programs, dou
 Prediction predict(const Algorithm& algorithm, const Shape& shape, double element,
                    double accumulator, const Topology& topology, Routes& routes);
 
-// A lower bound for every schedule: the bytes that must cross a cut, over its capacity; for an
-// all-reduce also the bytes that all chips, or all racks, must send in total.
+// A lower bound for every schedule: the bytes that must cross a cut, over its capacity. Up to
+// kMaxSynthesisChips the worst of all cuts is found (limits.hpp), but for all_to_all; of
+// larger networks, and for all_to_all, the cuts that the topology names are tried.
 struct Bound {
   double seconds = 0;
   std::string cut;
 };
-// The largest bound of all cuts of the topology; 0 for one chip. `bytes`: the larger buffer of a
-// rank.
-Bound lower_bound(Collective collective, double bytes, const Topology& topology);
+// 0 for one chip. `bytes`: the larger buffer of a rank.
+Bound lower_bound(Collective collective, double bytes, const Topology& topology, uint32_t root = 0);
 
 }  // namespace weft::collective

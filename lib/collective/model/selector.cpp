@@ -24,13 +24,14 @@ bool fits(const Algorithm& algorithm, const CostQuery& question, uint32_t ranks)
 }  // namespace
 
 double model_seconds(const Algorithm& algorithm, const CostQuery& question,
-                     const Topology& topology, Routes& routes) {
+                     const Topology& topology, Routes& routes, Forests& forests) {
   Shape shape{.collective = question.collective,
               .ranks = topology.chips,
               .count = question.count,
               .exact = question.exact,
               .dimensions = topology.dimensions};
   shape.piece = model_piece(algorithm, shape.count);
+  if (algorithm.traits.over_forest) shape.forest = forests.of(shape.collective, shape.root);
   return predict(algorithm, shape, question.element, question.accumulator, topology, routes)
       .seconds;
 }
@@ -41,7 +42,7 @@ double Selector::grid_seconds(const Algorithm& algorithm, CostQuery question, ui
   if (entry != grid_seconds_.end()) return entry->second;
   WEFT_DCHECK(exponent < 64 / kGridBits);
   question.count = grid_count(exponent);
-  return grid_seconds_[key] = model_seconds(algorithm, question, topology_, routes_);
+  return grid_seconds_[key] = model_seconds(algorithm, question, topology_, routes_, forests_);
 }
 
 double Selector::seconds(const Algorithm& algorithm, const CostQuery& question) {

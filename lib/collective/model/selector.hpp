@@ -7,6 +7,7 @@
 
 #include <map>
 
+#include "lib/collective/model/forests.hpp"
 #include "lib/collective/model/topology.hpp"
 #include "lib/collective/plan/algorithm.hpp"
 #include "lib/collective/plan/model_correction.hpp"
@@ -31,11 +32,13 @@ struct Choice {
 class Selector {
  public:
   // Rank r is chip r.
-  explicit Selector(Topology topology) : topology_(std::move(topology)), routes_(topology_) {}
+  explicit Selector(Topology topology)
+      : topology_(std::move(topology)), routes_(topology_), forests_(topology_) {}
   Selector(const Selector&) = delete;
   Selector& operator=(const Selector&) = delete;
 
   const Topology& topology() const { return topology_; }
+  Forests& forests() { return forests_; }
   Choice choose(const CostQuery& question);
   // The predicted time, times the correction from measured calls.
   double corrected_seconds(const Algorithm& algorithm, const CostQuery& question);
@@ -48,12 +51,13 @@ class Selector {
   using Key = std::tuple<const Algorithm*, uint32_t, double, double, bool>;
   Topology topology_;
   Routes routes_;
+  Forests forests_;
   std::map<Key, double> grid_seconds_;
   ModelCorrection correction_;
 };
 
 // The predicted time of the schedule, without the table and the correction.
 double model_seconds(const Algorithm& algorithm, const CostQuery& question,
-                     const Topology& topology, Routes& routes);
+                     const Topology& topology, Routes& routes, Forests& forests);
 
 }  // namespace weft::collective

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "lib/base/check.hpp"
+#include "lib/collective/model/max_flow.hpp"
 
 namespace weft::collective {
 namespace {
@@ -258,51 +259,18 @@ std::optional<uint32_t> unreachable_chip(const Topology& topology) {
   return std::nullopt;
 }
 
-// Maximum flow by shortest augmenting paths (Edmonds, Karp). Graphs here are small.
 double capacity(const Topology& topology, const Cut& cut) {
   const uint32_t source = topology.nodes, target = topology.nodes + 1;
-  struct Edge {
-    uint32_t to;
-    double residual;
-    size_t back;
-  };
-  std::vector<std::vector<Edge>> edges(topology.nodes + 2);
-  const auto add = [&](uint32_t a, uint32_t b, double bytes_per_s) {
-    edges[a].push_back({b, bytes_per_s, edges[b].size()});
-    edges[b].push_back({a, 0, edges[a].size() - 1});
-  };
+  MaxFlow flow(topology.nodes + 2);
   double total = 0;
   for (const NetworkLink& link : topology.links) {
-    add(link.from, link.to, link.bytes_per_s);
+    flow.add_edge(link.from, link.to, link.bytes_per_s);
     total += link.bytes_per_s;
   }
   WEFT_DCHECK(cut.inside.size() == topology.chips);
   for (uint32_t chip = 0; chip < topology.chips; ++chip)
-    cut.inside[chip] ? add(source, chip, total) : add(chip, target, total);
-  double flow = 0;
-  while (true) {
-    std::vector<Edge*> came(edges.size(), nullptr);
-    std::deque<uint32_t> queue = {source};
-    for (; !queue.empty() && came[target] == nullptr; queue.pop_front())
-      for (Edge& edge : edges[queue.front()])
-        if (edge.residual > total * 1e-12 && edge.to != source && came[edge.to] == nullptr) {
-          came[edge.to] = &edge;
-          queue.push_back(edge.to);
-        }
-    if (came[target] == nullptr) return flow;
-    const auto before = [&](uint32_t node) { return edges[node][came[node]->back].to; };
-    double step = std::numeric_limits<double>::infinity();
-    for (uint32_t node = target; node != source; node = before(node))
-      step = std::min(step, came[node]->residual);
-    for (uint32_t node = target; node != source;) {
-      const uint32_t previous = before(node);
-      came[node]->residual -= step;
-      edges[node][came[node]->back].residual += step;
-      node = previous;
-    }
-    WEFT_DCHECK(step > 0);
-    flow += step;
-  }
+    cut.inside[chip] ? flow.add_edge(source, chip, total) : flow.add_edge(chip, target, total);
+  return flow.run(source, target);
 }
 
 }  // namespace weft::collective

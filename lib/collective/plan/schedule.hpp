@@ -17,11 +17,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lib/base/check.hpp"
+#include "lib/collective/plan/forest.hpp"
 #include "weft/collective_types.hpp"
 
 namespace weft::collective {
@@ -126,7 +128,8 @@ struct Shape {
   bool average = false;
   bool any_order = false;  // contributions are added in order of arrival: bits differ between runs
   Blocks blocks = {};
-  std::vector<Dimension> dimensions = {};  // empty: all ranks are equally near
+  std::vector<Dimension> dimensions = {};     // empty: all ranks are equally near
+  std::shared_ptr<const Forest> forest = {};  // nullptr: all ranks are equally near
   uint64_t piece = 0;  // elements per piece of a transfer, to pipeline; 0: whole transfers
   uint64_t wave = 0;   // min. elements of a step in schedules of several waves; 0: default
 

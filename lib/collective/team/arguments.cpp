@@ -259,7 +259,12 @@ Result<void> plan_task(Team& team, Task& task, const Arguments& arguments) {
               .average = reduction && arguments.op == ReduceOp::avg,
               .any_order = reduction && team.options().numerics == Numerics::fast,
               .blocks = arguments.blocks};
-  if (team.selector() != nullptr) shape.dimensions = team.selector()->topology().dimensions;
+  if (Selector* const selector = team.selector()) {
+    shape.dimensions = selector->topology().dimensions;
+    if (task.algorithm->traits.over_forest)
+      shape.forest = selector->forests().of(shape.collective, shape.root);
+    if (shape.forest != nullptr) task.call.blocks ^= shape.forest->fingerprint;
+  }
   // A piece of accumulators fits a slot.
   shape.piece = team.options().slot_bytes / std::max(arithmetic.element, arithmetic.accumulator);
   if (Result<void> checked = check(arguments, shape, rank); !checked) return checked;
