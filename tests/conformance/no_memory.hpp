@@ -9,8 +9,8 @@
 #include <cstring>
 #include <optional>
 
-#include "tests/conformance/failing_memory.hpp"
 #include "tests/conformance/fixture.hpp"
+#include "tests/support/failing_memory.hpp"
 
 namespace weft::test {
 

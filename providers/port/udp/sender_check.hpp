@@ -3,8 +3,8 @@
 // may send for their source address. (//= threat:A31)
 //
 // An unprivileged process may send from any address of the host (IP_PKTINFO), so the source address
-// of a datagram says nothing of its sender. The source port does: whoever binds a port on all
-// addresses, without SO_REUSEADDR, keeps every other user from binding it on any address. Each
+// of a datagram says nothing of its sender. The source port does: a process that binds a port on
+// all addresses, without SO_REUSEADDR, keeps every other user from binding it on any address. Each
 // socket that a weft device sends from is held so for its life (hold_port()). The receiver asks the
 // kernel once who holds a port. If that is the user of the receiver, it binds the port too, which
 // the kernel permits within one user: from then on no other user can have it, even when the sender
