@@ -57,16 +57,13 @@ Result<Topology> network_of(const std::string& name) {
   return topology;
 }
 
-double by_packets(const Algorithm& algorithm, const CostQuery& question, Selector& selector,
+double by_packets(const Algorithm& algorithm, const CostQuery& question, const Topology& topology,
                   Routes& routes) {
-  const Topology& topology = selector.topology();
   collective::Shape shape{.collective = question.collective,
                           .ranks = topology.chips,
                           .count = question.count,
                           .dimensions = topology.dimensions};
   shape.piece = collective::model_piece(algorithm, shape.count);
-  if (algorithm.traits.over_forest)
-    shape.forest = selector.forests().of(shape.collective, shape.root);
   const std::vector<collective::Program> programs = programs_of(algorithm, shape);
   const collective::PacketCall call{shape, &programs, kElement, kElement};
   const double buffer = static_cast<double>(question.count) * kElement *
@@ -123,15 +120,15 @@ class Grid {
     double best = INFINITY, taken = 0;
     const Algorithm* best_one = nullptr;
     for (const Algorithm& algorithm : collective::algorithms()) {
-      if (algorithm.collective != operation ||
+      if (algorithm.collective != operation || algorithm.traits.over_forest ||
           (algorithm.traits.power_of_two && !std::has_single_bit(network.chips)))
         continue;
       const double predicted = selector.corrected_seconds(algorithm, question);
       if (predicted > kHopeless * choice.seconds) continue;
-      const double seen = by_packets(algorithm, question, selector, routes);
+      const double seen = by_packets(algorithm, question, network, routes);
       const double error = std::abs(predicted - seen) / seen;
       errors_.push_back(error);
-      const double exact = model_seconds(algorithm, question, network, routes, selector.forests());
+      const double exact = model_seconds(algorithm, question, network, routes);
       if (std::min(exact, seen) < bound.seconds * (1 - 1e-6)) {
         ++beaten_;
         std::printf("%s beats the bound '%s'\n", std::string(algorithm.name).c_str(),

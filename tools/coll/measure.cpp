@@ -37,7 +37,7 @@ class Measurement {
   // Calls every applicable algorithm at this size, for learn().
   Result<void> run_all_algorithms(uint64_t bytes) {
     for (const collective::Algorithm& algorithm : collective::algorithms()) {
-      if (algorithm.collective != options_.collective ||
+      if (algorithm.collective != options_.collective || algorithm.traits.over_forest ||
           !collective::find_algorithm(algorithm.name, algorithm.collective, ranks_))
         continue;
       algorithm_ = algorithm.name;

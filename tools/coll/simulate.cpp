@@ -102,6 +102,7 @@ class Simulation {
       const bool fits = !algorithm.traits.power_of_two || std::has_single_bit(topology_.chips);
       if (algorithm.collective != options_.collective || !fits) continue;
       if (!options_.algorithm.empty() && algorithm.name != options_.algorithm) continue;
+      if (options_.algorithm.empty() && algorithm.traits.over_forest) continue;  // takes long
       const uint64_t steps = steps_of(algorithm, bytes);
       if (steps <= kMaxSteps)
         outcomes.push_back(predict_one(algorithm, bytes));

@@ -16,7 +16,7 @@ constexpr uint32_t kGridBits = 2;  // table sizes are powers of four
 uint64_t grid_count(uint32_t exponent) { return uint64_t{1} << (kGridBits * exponent); }
 
 bool fits(const Algorithm& algorithm, const CostQuery& question, uint32_t ranks) {
-  return algorithm.collective == question.collective &&
+  return algorithm.collective == question.collective && !algorithm.traits.over_forest &&
          (!algorithm.traits.power_of_two || std::has_single_bit(ranks)) &&
          (!question.rank_order || adds_in_rank_order(algorithm));
 }
@@ -24,14 +24,13 @@ bool fits(const Algorithm& algorithm, const CostQuery& question, uint32_t ranks)
 }  // namespace
 
 double model_seconds(const Algorithm& algorithm, const CostQuery& question,
-                     const Topology& topology, Routes& routes, Forests& forests) {
+                     const Topology& topology, Routes& routes) {
   Shape shape{.collective = question.collective,
               .ranks = topology.chips,
               .count = question.count,
               .exact = question.exact,
               .dimensions = topology.dimensions};
   shape.piece = model_piece(algorithm, shape.count);
-  if (algorithm.traits.over_forest) shape.forest = forests.of(shape.collective, shape.root);
   return predict(algorithm, shape, question.element, question.accumulator, topology, routes)
       .seconds;
 }
@@ -42,7 +41,7 @@ double Selector::grid_seconds(const Algorithm& algorithm, CostQuery question, ui
   if (entry != grid_seconds_.end()) return entry->second;
   WEFT_DCHECK(exponent < 64 / kGridBits);
   question.count = grid_count(exponent);
-  return grid_seconds_[key] = model_seconds(algorithm, question, topology_, routes_, forests_);
+  return grid_seconds_[key] = model_seconds(algorithm, question, topology_, routes_);
 }
 
 double Selector::seconds(const Algorithm& algorithm, const CostQuery& question) {

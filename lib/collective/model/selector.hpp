@@ -2,7 +2,8 @@
 // Chooses the algorithm with the least predicted time on a network. Every rank has the same
 // topology and computes the same times, so all choose the same. Times come from the flow model at
 // sizes that are powers of four, computed on first use, with linear interpolation between them:
-// exact unless another link becomes the bottleneck in between.
+// exact unless another link becomes the bottleneck in between. Algorithms over forests are not
+// among the candidates: their predictions take seconds.
 #pragma once
 
 #include <map>
@@ -58,6 +59,6 @@ class Selector {
 
 // The predicted time of the schedule, without the table and the correction.
 double model_seconds(const Algorithm& algorithm, const CostQuery& question,
-                     const Topology& topology, Routes& routes, Forests& forests);
+                     const Topology& topology, Routes& routes);
 
 }  // namespace weft::collective

@@ -19,7 +19,8 @@ struct Traits {
   bool rank_order = false;    // adds in the order of ranks whatever the size
   bool passes_on = false;     // a chain or tree: ranks forward data piece by piece (pipelined)
   bool by_rack = false;       // needs Blocks::first_equal_row and the ranks of each rack
-  bool over_forest = false;   // sends over Shape::forest, if the network is known
+  bool over_forest = false;   // sends over Shape::forest, if the network is known; not chosen by
+                              // predicted time
 };
 
 struct Algorithm {

@@ -123,7 +123,9 @@ Result<Choice> algorithm_for(Team& team, const Arguments& arguments, const Arith
     return Error{Code::not_supported, std::string(wanted) +
                                           " does not reduce in the order of ranks, which "
                                           "Numerics::any requires: use direct"};
-  if (team.selector() == nullptr || has_blocks(arguments.collective)) return Choice{*found, 0};
+  if (team.selector() == nullptr || has_blocks(arguments.collective) ||
+      (*found)->traits.over_forest)
+    return Choice{*found, 0};
   return Choice{*found, team.selector()->corrected_seconds(
                             **found, cost_query_of(team, arguments, arithmetic))};
 }
