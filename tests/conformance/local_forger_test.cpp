@@ -73,7 +73,7 @@ bool end_forged(const Ends& ends, Psn first) {
 
 void forge_both(bool checked) {
   if (geteuid() != 0) WEFT_SKIP("local forger", "only root can become another user");
-  Ends ends(checked ? "roce+udp:lo" : "roce+udp:lo,udp.check_senders=0");
+  Ends ends(checked ? "roce+udp:lo,udp.check_senders=1" : "roce+udp:lo");
   Buffer near(ends.a, 4096), far(ends.b, 4096);
   const std::vector<std::byte> before(far.bytes().begin(), far.bytes().end());
   REQUIRE(write_forged(ends, far));
@@ -104,7 +104,7 @@ TEST_CASE("without the check of senders it writes: the packet is right") { forge
 
 TEST_CASE("without the check of senders it ends the connection: the packets are right") {
   if (geteuid() != 0) WEFT_SKIP("local forger", "only root can become another user");
-  Ends ends("roce+udp:lo,udp.check_senders=0");
+  Ends ends("roce+udp:lo");
   Buffer near(ends.a, 4096);
   const Psn psn = *ends.qa.query().sq_psn;
   const Sge out = near.sge(0, 64);

@@ -21,7 +21,7 @@ struct Options {
   uint32_t busy_poll = 0;  // microseconds that the kernel polls the device queue in a receive
   uint32_t shared = kWhereDecides;  // 1: the address is shared with other devices of this user
   uint32_t switched = 0;            // frames come through a weft_switch, which holds our UDP ports
-  uint32_t check_senders = 1;       // datagrams of this host come from ports of the peer's user
+  uint32_t check_senders = 0;       // datagrams of this host come from ports of the peer's user
   uint32_t mtu = 0;    // payload of a packet; 0 = the largest path MTU of RoCE that fits
   uint32_t ports = 0;  // source ports in use at most, two sockets each; 0 = 16 on loopback, where
                        // no path depends on them, else 1024 or an eighth of the file limit

@@ -79,8 +79,8 @@ Sender::Socket* Sender::find(uint16_t port) noexcept {
 
 Sender::Socket* Sender::open(uint16_t port) noexcept {
   if (sockets_.size() == limits_.ports) return nullptr;
-  Descriptor held = hold_port(local_.ipv4(), port);
-  if (!held) return nullptr;
+  Descriptor held;
+  if (limits_.hold && !(held = hold_port(local_.ipv4(), port))) return nullptr;
   Descriptor descriptor = open_transmit_socket(local_, port, limits_.buffer);
   if (!descriptor) return nullptr;
   WEFT_DCHECK(find(port) == nullptr && sockets_.size() < sockets_.capacity());

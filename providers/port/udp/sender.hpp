@@ -33,6 +33,7 @@ class Sender {
     uint32_t ports = 16;
     uint32_t buffer = 4 << 20;  // per socket
     uint32_t segments = 1;      // frames of a train; 1: each frame is a datagram
+    bool hold = false;          // each port on all addresses: no other user can have it
   };
 
   Sender(const LocalAddress& local, const Limits& limits);

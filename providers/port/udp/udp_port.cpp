@@ -103,6 +103,7 @@ Sender::Limits sender_limits(const LocalAddress& local, const Options& options, 
   limits.ports = port_limit(local, options);
   if (options.sndbuf) limits.buffer = options.sndbuf;
   limits.segments = segments;
+  limits.hold = options.check_senders != 0;
   return limits;
 }
 

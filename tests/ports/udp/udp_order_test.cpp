@@ -84,7 +84,7 @@ TEST_CASE("udp: a process joins while another is killed, beside one that never p
 }
 
 TEST_CASE("udp: what looks like a probe and comes from another port is a frame") {
-  const auto port = open_port("127.78.5.5", {{"check_senders", "0"}});
+  const auto port = open_port("127.78.5.5");
   const uint64_t probes = counter(*port, "udp_probes");
   const port::udp::Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const port::udp::SocketAddress to = port::udp::to_socket_address(port->address(), 4791, 0);

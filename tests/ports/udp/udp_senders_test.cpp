@@ -26,8 +26,8 @@ void send_one(Port& from, Port& to, uint32_t number) {
 
 TEST_CASE("udp: no socket of another user passes for a peer, threat:A31") {
   if (::geteuid() != 0) WEFT_SKIP("udp senders", "changing the user needs root");
-  const auto victim = open_port("lo");
-  const auto peer = open_port("lo");
+  const auto victim = open_port("lo", {{"check_senders", "1"}});
+  const auto peer = open_port("lo", {{"check_senders", "1"}});
   const Gid to = victim->address(), name = peer->address();
   // Before the peer has a source port, and after.
   for (const bool peer_sends : {false, true}) {
@@ -57,8 +57,8 @@ TEST_CASE("udp: no socket of another user passes for a peer, threat:A31") {
 
 TEST_CASE("udp: no other user can have the source port of a peer, nor after its end, threat:A31") {
   if (::geteuid() != 0) WEFT_SKIP("udp senders", "changing the user needs root");
-  const auto victim = open_port("lo");
-  auto peer = open_port("lo");
+  const auto victim = open_port("lo", {{"check_senders", "1"}});
+  auto peer = open_port("lo", {{"check_senders", "1"}});
   const Gid name = peer->address();
   const uint16_t port = peer->source_port(kPeerPort, 0);
   const auto bound_by_other = [&] {
@@ -83,12 +83,12 @@ TEST_CASE("udp: no other user can have the source port of a peer, nor after its 
 
 TEST_CASE("udp: a device of another user is a peer, and a forger of its user is not, threat:A31") {
   if (::geteuid() != 0) WEFT_SKIP("udp senders", "changing the user needs root");
-  const auto victim = open_port("lo");
-  const auto peer = open_port("lo");
+  const auto victim = open_port("lo", {{"check_senders", "1"}});
+  const auto peer = open_port("lo", {{"check_senders", "1"}});
   int looked[2];
   REQUIRE(::pipe(looked) == 0);
   const pid_t child = start_as_other_user([&] {
-    const auto theirs = open_port("lo");
+    const auto theirs = open_port("lo", {{"check_senders", "1"}});
     const Path path = path_between(*theirs, *victim, kPeerPort);
     const Bytes bytes = frame_bytes(1, 64);
     const TxFrame frame = whole_frame(path, bytes);
@@ -116,14 +116,14 @@ TEST_CASE("udp: a device of another user is a peer, and a forger of its user is 
 TEST_CASE(
     "udp: another user who takes the address of a peer that has ended is not it, threat:A31") {
   if (::geteuid() != 0) WEFT_SKIP("udp senders", "changing the user needs root");
-  const auto victim = open_port("lo");
-  auto peer = open_port("lo");
+  const auto victim = open_port("lo", {{"check_senders", "1"}});
+  auto peer = open_port("lo", {{"check_senders", "1"}});
   const std::string name = port::udp::text_of(peer->address());
   send_one(*peer, *victim, 1);
   REQUIRE(drain(*victim, 1).size() == 1);
   peer.reset();
   const pid_t child = start_as_other_user([&] {
-    const auto theirs = open_port(name);
+    const auto theirs = open_port(name, {{"check_senders", "1"}});
     const Path path = path_between(*theirs, *victim, 0xD000);
     const Bytes bytes = frame_bytes(1, 64);
     const TxFrame frame = whole_frame(path, bytes);
@@ -142,8 +142,8 @@ TEST_CASE(
 TEST_CASE(
     "udp: a flood from new ports costs a bounded number of lookups, and delays no peer long") {
   if (::geteuid() != 0) WEFT_SKIP("udp senders", "changing the user needs root");
-  const auto victim = open_port("lo");
-  const auto peer = open_port("lo");
+  const auto victim = open_port("lo", {{"check_senders", "1"}});
+  const auto peer = open_port("lo", {{"check_senders", "1"}});
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   const Instant begin = base::wall_now();
@@ -194,8 +194,8 @@ TEST_CASE(
 
 TEST_CASE("udp: with check_senders=0 a socket of another user passes for a peer") {
   if (::geteuid() != 0) WEFT_SKIP("udp senders", "changing the user needs root");
-  const auto victim = open_port("lo", {{"check_senders", "0"}});
-  const auto peer = open_port("lo");
+  const auto victim = open_port("lo");
+  const auto peer = open_port("lo", {{"check_senders", "1"}});
   const int sent = as_other_user([&] {
     return int{send_from(bound_socket(elsewhere(), 0xC654, {}), peer->address(), victim->address(),
                          frame_bytes(1, 64))};
