@@ -102,8 +102,7 @@ class Flood {
       const Range range = piece(tree, turn / trees_);
       if (t.depth[rank_] == depth) call(t, rank_, range);
       if (t.depth[rank_] + 1 != depth) return;
-      for (uint32_t child = 0; child < t.parent.size(); ++child)
-        if (t.parent[child] == rank_ && child != rank_) call(t, child, range);
+      for (const uint32_t child : t.children[rank_]) call(t, child, range);
     };
     if (!of_blocks()) return hops_of(index);
     for (uint32_t root = 0; root < forest_->ranks; ++root)
@@ -113,6 +112,7 @@ class Flood {
   void hops_down(uint32_t depth, uint64_t turn) {
     for_hops(depth, turn, [&](const SpanningTree& t, uint32_t child, const Range& own) {
       const Range range = in_output(own);
+      WEFT_DCHECK(t.depth[child] == depth);
       if (child == rank_)
         b_.receive(t.parent[rank_], range, Space::output);
       else
@@ -122,11 +122,12 @@ class Flood {
 
   void hops_up(uint32_t depth, uint64_t turn) {
     for_hops(depth, turn, [&](const SpanningTree& t, uint32_t child, const Range& own) {
+      WEFT_DCHECK(t.depth[child] == depth);
       if (child == rank_) return b_.put(t.parent[rank_], is_leaf(t, rank_) ? own : sum_of(t, own));
       const Space from = is_leaf(t, child) ? Space::input : Space::work;
-      const bool first = child == first_child(t, rank_);
+      const bool first = child == t.children[rank_].front();
       b_.receive_reduce(child, first ? own : sum_of(t, own), sum_of(t, own), from);
-      if (t.root == rank_ && child == last_child(t, rank_))
+      if (t.root == rank_ && child == t.children[rank_].back())
         b_.finish(sum_of(t, own), in_output(own));
     });
   }
@@ -153,18 +154,7 @@ class Flood {
   }
 
   static bool is_leaf(const SpanningTree& tree, uint32_t rank) {
-    return first_child(tree, rank) == tree.parent.size();
-  }
-  static uint32_t first_child(const SpanningTree& tree, uint32_t rank) {
-    uint32_t child = 0;
-    while (child < tree.parent.size() && (tree.parent[child] != rank || child == rank)) ++child;
-    return child;
-  }
-  static uint32_t last_child(const SpanningTree& tree, uint32_t rank) {
-    uint32_t child = static_cast<uint32_t>(tree.parent.size());
-    while (child-- > 0)
-      if (tree.parent[child] == rank && child != rank) break;
-    return child;
+    return tree.children[rank].empty();
   }
 
   Builder& b_;

@@ -107,7 +107,7 @@ class Search {
   // paths to the others; what is not reached from the hub without passing that path hangs from the
   // path.
   void grow(const PackingTask::Seed& seed) {
-    SpanningTree tree{seed.root, std::vector<uint32_t>(topology_.chips, kNone), {}};
+    SpanningTree tree{seed.root, std::vector<uint32_t>(topology_.chips, kNone)};
     tree.parent[seed.root] = seed.root;
     std::vector<uint32_t> path;
     uint32_t hub = seed.root;

@@ -7,14 +7,22 @@
 namespace weft::collective {
 namespace {
 
-constexpr uint32_t kUnknown = UINT32_MAX;
-
-// The depth of a rank, and of all ranks on its way to the root.
-uint32_t find_depth(SpanningTree& tree, uint32_t rank) {
-  WEFT_DCHECK(rank < tree.parent.size());
-  if (tree.depth[rank] != kUnknown) return tree.depth[rank];
-  WEFT_CHECK(tree.parent[rank] != rank);  // only the root is its own parent
-  return tree.depth[rank] = find_depth(tree, tree.parent[rank]) + 1;
+// Children and depths; returns the height.
+uint32_t measure(SpanningTree& tree) {
+  const uint32_t ranks = static_cast<uint32_t>(tree.parent.size());
+  WEFT_CHECK(tree.root < ranks && tree.parent[tree.root] == tree.root);
+  tree.children.assign(ranks, {});
+  tree.depth.assign(ranks, 0);
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    if (rank != tree.root) tree.children[tree.parent[rank]].push_back(rank);
+  std::vector<uint32_t> order = {tree.root};
+  for (size_t at = 0; at < order.size(); ++at)
+    for (const uint32_t child : tree.children[order[at]]) {
+      tree.depth[child] = tree.depth[order[at]] + 1;
+      order.push_back(child);
+    }
+  WEFT_CHECK(order.size() == ranks);  // parents that form a circle are not reached
+  return tree.depth[order.back()];
 }
 
 }  // namespace
@@ -27,10 +35,7 @@ Forest make_forest(uint32_t ranks, std::vector<SpanningTree> trees) {
   for (SpanningTree& tree : forest.trees) {
     WEFT_CHECK(tree.root < ranks && tree.parent.size() == ranks);
     ++forest.first_of[tree.root + 1];
-    tree.depth.assign(ranks, kUnknown);
-    tree.depth[tree.root] = 0;
-    for (uint32_t rank = 0; rank < ranks; ++rank)
-      forest.height = std::max(forest.height, find_depth(tree, rank));
+    forest.height = std::max(forest.height, measure(tree));
     for (const uint32_t parent : tree.parent)  // FNV-1a
       forest.fingerprint = (forest.fingerprint ^ parent) * 0x100000001b3;
   }
@@ -42,7 +47,7 @@ Forest make_forest(uint32_t ranks, std::vector<SpanningTree> trees) {
 Forest forest_of_stars(uint32_t ranks) {
   std::vector<SpanningTree> trees;
   for (uint32_t root = 0; root < ranks; ++root)
-    trees.push_back({root, std::vector<uint32_t>(ranks, root), {}});
+    trees.push_back({root, std::vector<uint32_t>(ranks, root)});
   return make_forest(ranks, std::move(trees));
 }
 
@@ -51,7 +56,7 @@ Forest forest_of_stars(uint32_t ranks, uint32_t root) {
   std::vector<SpanningTree> trees;
   for (uint32_t centre = 0; centre < ranks; ++centre) {
     if (centre == root && ranks > 1) continue;
-    SpanningTree tree{root, std::vector<uint32_t>(ranks, centre), {}};
+    SpanningTree tree{root, std::vector<uint32_t>(ranks, centre)};
     tree.parent[centre] = tree.parent[root] = root;
     trees.push_back(std::move(tree));
   }

@@ -16,7 +16,9 @@ namespace weft::collective {
 struct SpanningTree {
   uint32_t root = 0;
   std::vector<uint32_t> parent;  // per rank; the root's is itself
-  std::vector<uint32_t> depth;   // per rank: edges from the root
+  // From the parents, by make_forest().
+  std::vector<uint32_t> depth = {};                  // per rank: edges from the root
+  std::vector<std::vector<uint32_t>> children = {};  // per rank, in their order
 };
 
 struct Forest {
@@ -34,7 +36,7 @@ struct Forest {
   }
 };
 
-// Sorts the trees by root, computes depths, heights and first_of.
+// Sorts the trees by root and computes all that follows from the parents.
 Forest make_forest(uint32_t ranks, std::vector<SpanningTree> trees);
 
 // For ranks that reach each other equally well. One tree of each root, a star; with `root`: one
