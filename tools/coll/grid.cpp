@@ -3,7 +3,6 @@
 #include "tools/coll/grid.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdio>
 
@@ -120,9 +119,7 @@ class Grid {
     double best = INFINITY, taken = 0;
     const Algorithm* best_one = nullptr;
     for (const Algorithm& algorithm : collective::algorithms()) {
-      if (algorithm.collective != operation || algorithm.traits.over_forest ||
-          (algorithm.traits.power_of_two && !std::has_single_bit(network.chips)))
-        continue;
+      if (!is_candidate(algorithm, operation, network.chips)) continue;
       const double predicted = selector.corrected_seconds(algorithm, question);
       if (predicted > kHopeless * choice.seconds) continue;
       const double seen = by_packets(algorithm, question, network, routes);

@@ -37,9 +37,7 @@ class Measurement {
   // Calls every applicable algorithm at this size, for learn().
   Result<void> run_all_algorithms(uint64_t bytes) {
     for (const collective::Algorithm& algorithm : collective::algorithms()) {
-      if (algorithm.collective != options_.collective || algorithm.traits.over_forest ||
-          !collective::find_algorithm(algorithm.name, algorithm.collective, ranks_))
-        continue;
+      if (!is_candidate(algorithm, options_.collective, ranks_)) continue;
       algorithm_ = algorithm.name;
       if (Result<CollRow> row = run(bytes, 0); !row) return row.error();
     }

@@ -99,10 +99,7 @@ class Simulation {
       experts_ = shape_of_experts(options_, topology_, count_for(options_, topology_.chips, bytes));
     std::vector<Outcome> outcomes;
     for (const Algorithm& algorithm : collective::algorithms()) {
-      const bool fits = !algorithm.traits.power_of_two || std::has_single_bit(topology_.chips);
-      if (algorithm.collective != options_.collective || !fits) continue;
-      if (!options_.algorithm.empty() && algorithm.name != options_.algorithm) continue;
-      if (options_.algorithm.empty() && algorithm.traits.over_forest) continue;  // takes long
+      if (!is_asked_for(algorithm)) continue;
       const uint64_t steps = steps_of(algorithm, bytes);
       if (steps <= kMaxSteps)
         outcomes.push_back(predict_one(algorithm, bytes));
@@ -129,6 +126,14 @@ class Simulation {
   }
 
  private:
+  bool is_asked_for(const Algorithm& algorithm) const {
+    if (options_.algorithm.empty())
+      return is_candidate(algorithm, options_.collective, topology_.chips);
+    const Result<const Algorithm*> named =
+        collective::find_algorithm(options_.algorithm, options_.collective, topology_.chips);
+    return named && *named == &algorithm;
+  }
+
   Bound bound_of(uint64_t bytes) const {
     const uint64_t count = count_for(options_, topology_.chips, bytes);
     if (uses_experts(options_.collective)) return bound_of_experts(options_, topology_, count);

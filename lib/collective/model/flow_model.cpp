@@ -80,7 +80,9 @@ Bound exact_bound(Collective collective, double bytes, const Topology& topology,
     return {};
   }
   WEFT_DCHECK(limit.bytes_per_s > 0);
-  return {bytes / limit.bytes_per_s, name_of_cut(limit.inside, turned)};
+  return {bytes / limit.bytes_per_s, limit.inside.empty()
+                                         ? std::to_string(limit.groups) + " groups of chips"
+                                         : name_of_cut(limit.inside, turned)};
 }
 
 }  // namespace

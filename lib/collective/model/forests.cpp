@@ -12,6 +12,8 @@
 namespace weft::collective {
 namespace {
 
+using Kind = ForestKind;
+
 // Blocks of all ranks are spread over some 256 trees, a vector over 128: more trees balance links
 // better, and make longer schedules.
 constexpr uint32_t kTreesOfBlocks = 256, kTreesOfVector = 128;
@@ -20,8 +22,6 @@ constexpr uint32_t kSmall = 24;  // chips
 constexpr double kGood = 1.02;   // load: no more is tried
 // A vector of this size weighs height against load.
 constexpr double kNominalBytes = 256e6;
-
-enum class Kind { gather, broadcast, all_reduce };
 
 std::optional<Kind> kind_of(Collective collective) {
   if (gathers(collective) || scatters(collective)) return Kind::gather;
@@ -66,14 +66,21 @@ double mean_hop_s(const Hops& hops) {
   return count == 0 ? 0 : sum / count;
 }
 
-PackingTask task_of(Kind kind, const Topology& network, uint32_t root, bool through_hubs) {
-  const uint32_t chips = network.chips;
+// What the network carries of one block, or vector, at best.
+double limit_of(Kind kind, const Topology& network, uint32_t root) {
+  if (kind == Kind::gather) return gather_limit(network).bytes_per_s;
+  if (kind == Kind::all_reduce) return all_reduce_limit(network).bytes_per_s;
+  return broadcast_limit(network, root).bytes_per_s;
+}
+
+PackingTask task_of(Kind kind, uint32_t chips, double limit, uint32_t root, bool through_hubs) {
+  WEFT_DCHECK(chips >= 2 && limit > 0 && root < chips);
   PackingTask task;
   if (kind == Kind::gather) {
     const uint32_t each = std::max(1U, kTreesOfBlocks / chips);
     for (uint32_t tree = 0; tree < each * chips; ++tree)
       task.trees.push_back({tree / each, tree / each});
-    task.optimum = gather_limit(network).bytes_per_s / each;
+    task.optimum = limit / each;
     return task;
   }
   for (uint32_t tree = 0; tree < kTreesOfVector; ++tree)
@@ -81,23 +88,21 @@ PackingTask task_of(Kind kind, const Topology& network, uint32_t root, bool thro
       task.trees.push_back({tree % chips, tree % chips});
     else
       task.trees.push_back({root, through_hubs ? tree % chips : root, true});
-  task.up = kind == Kind::all_reduce;
-  const Limit limit =
-      kind == Kind::all_reduce ? all_reduce_limit(network) : broadcast_limit(network, root);
-  task.optimum = limit.bytes_per_s / kTreesOfVector;
+  task.back = kind == Kind::all_reduce;
+  task.optimum = limit / kTreesOfVector;
   return task;
 }
 
 // Tries heights from the least possible on, and keeps the forest with the least predicted time.
 Forest best_forest(Kind kind, const Topology& network, const Hops& hops, uint32_t root) {
-  const double hop_s = mean_hop_s(hops);
+  const double hop_s = mean_hop_s(hops), limit = limit_of(kind, network, root);
   uint32_t least = 0;
   for (uint32_t chip = 0; chip < network.chips; ++chip)
     if (kind != Kind::broadcast || chip == root) least = std::max(least, eccentricity(hops, chip));
   Forest best{.load = std::numeric_limits<double>::infinity()};
   double best_s = 0;
   const auto try_seed = [&](bool through_hubs, uint64_t seed) {
-    PackingTask task = task_of(kind, network, root, through_hubs);
+    PackingTask task = task_of(kind, network.chips, limit, root, through_hubs);
     task.seed = seed;
     const double full_s = kNominalBytes / (task.optimum * static_cast<double>(task.trees.size()));
     for (task.most_height = least; task.most_height <= std::max(least, kHighest);
@@ -133,9 +138,9 @@ std::shared_ptr<const Forest> Forests::of(Collective collective, uint32_t root) 
   if (!kind || topology_.chips < 2 || topology_.chips > kMaxSynthesisChips) return nullptr;
   if (*kind != Kind::broadcast) root = 0;
   WEFT_DCHECK(root < topology_.chips);
-  std::shared_ptr<const Forest>& forest = known_[{collective, root}];
-  if (forest != nullptr) return forest;
   const bool turned = scatters(collective) || collective == Collective::reduce;
+  std::shared_ptr<const Forest>& forest = known_[{*kind, turned, root}];
+  if (forest != nullptr) return forest;
   const Side& network = side(turned);
   forest = std::make_shared<const Forest>(best_forest(*kind, network.topology, network.hops, root));
   return forest;

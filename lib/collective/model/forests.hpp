@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "lib/collective/model/packing.hpp"
@@ -13,6 +14,9 @@
 #include "lib/collective/plan/schedule.hpp"
 
 namespace weft::collective {
+
+// What trees carry: a block from each root, a vector from one root, or a vector there and back.
+enum class ForestKind : uint8_t { gather, broadcast, all_reduce };
 
 class Forests {
  public:
@@ -40,7 +44,8 @@ class Forests {
 
   const Topology& topology_;
   std::optional<Side> forwards_, backwards_;
-  std::map<std::pair<Collective, uint32_t>, std::shared_ptr<const Forest>> known_;
+  // By kind, whether links are turned round, and root.
+  std::map<std::tuple<ForestKind, bool, uint32_t>, std::shared_ptr<const Forest>> known_;
 };
 
 }  // namespace weft::collective

@@ -140,9 +140,9 @@ Limit all_reduce_limit(const Topology& topology) {
     if (groups < 2) return;
     const double rate = capacity_of_groups(topology, group, groups) / (2.0 * (groups - 1));
     if (rate >= limit.bytes_per_s) return;
-    limit = {rate, std::vector<bool>(chips)};
-    for (uint32_t chip = 0; chip < chips; ++chip) limit.inside[chip] = group[chip] == group[0];
+    limit = {rate, {}, groups};
   };
+  WEFT_DCHECK(topology.racks > 0 && chips % topology.racks == 0);
   std::vector<uint32_t> alone(chips), racks(chips), group(chips, 0);
   for (uint32_t chip = 0; chip < chips; ++chip) {
     alone[chip] = chip;

@@ -10,10 +10,11 @@
 
 namespace weft::collective {
 
-// The rate, and the chips on the sending side of the cut that limits it.
+// The rate, and what limits it: the cut with these chips on its sending side, or a partition.
 struct Limit {
   double bytes_per_s = 0;
-  std::vector<bool> inside;
+  std::vector<bool> inside;  // of a cut
+  uint32_t groups = 2;       // of a partition
 };
 
 // Networks of more chips are not analysed: it takes a maximum flow for each chip.
@@ -24,9 +25,9 @@ inline constexpr uint32_t kMaxSynthesisChips = 256;
 Limit gather_limit(const Topology& topology);
 // One chip sends to all others: the least maximum flow to another chip.
 Limit broadcast_limit(const Topology& topology, uint32_t root);
-// Each chip has a vector, and all get the sum: the rate of one vector. An upper bound, which on
-// most networks can be reached: the chips are parted into groups, between which 2 (groups - 1)
-// vectors must cross, over the capacity out of all groups; the least over a family of partitions.
+// Each chip has a vector, and all get the sum: an upper bound of the rate of one vector. Between
+// groups of chips 2 (groups - 1) vectors must cross; what all groups can send is divided by that.
+// The least over some partitions into groups, not over all.
 Limit all_reduce_limit(const Topology& topology);
 
 // The same network with every link turned round: what scatters there gathers here.

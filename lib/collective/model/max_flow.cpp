@@ -45,7 +45,7 @@ double MaxFlow::push(uint32_t node, uint32_t target, double limit) {
     const uint32_t to = edges_[edge].to;
     if (layer_[to] != layer_[node] + 1 || edges_[edge].residual <= least_) continue;
     const double step = push(to, target, std::min(limit - pushed, edges_[edge].residual));
-    WEFT_DCHECK(step >= 0 && step <= edges_[edge].residual);
+    WEFT_DCHECK(step >= 0 && step <= edges_[edge].residual + least_);
     edges_[edge].residual -= step;
     edges_[edge ^ 1].residual += step;
     pushed += step;

@@ -29,6 +29,13 @@ std::vector<uint32_t> next_chips(const Topology& topology,
   return chips;
 }
 
+// Hops come in pairs, there and back.
+[[maybe_unused]] bool goes_both_ways(const Topology& topology, const NetworkLink& link) {
+  return std::any_of(topology.links.begin(), topology.links.end(), [&](const NetworkLink& back) {
+    return back.from == link.to && back.to == link.from;
+  });
+}
+
 class Search {
  public:
   Search(const Topology& topology, const Hops& hops, const PackingTask& task)
@@ -68,10 +75,9 @@ class Search {
   // Calls for each link of the hop of `child` from its parent: the link and the load it takes.
   template <class Call>
   void for_links(const Hop& in, const Hop& out, Call call) const {
-    if (task_.down)
-      for (const RouteShare& part : in.route->shares)
-        call(part.link, part.share * per_tree_[part.link]);
-    if (task_.up)
+    for (const RouteShare& part : in.route->shares)
+      call(part.link, part.share * per_tree_[part.link]);
+    if (task_.back)
       for (const RouteShare& part : out.route->shares)
         call(part.link, part.share * per_tree_[part.link]);
   }
@@ -245,7 +251,10 @@ class Search {
 
 Hops hops_of(const Topology& topology, Routes& routes) {
   std::vector<std::vector<uint32_t>> next(topology.nodes);
-  for (const NetworkLink& link : topology.links) next[link.from].push_back(link.to);
+  for (const NetworkLink& link : topology.links) {
+    WEFT_DCHECK(goes_both_ways(topology, link));
+    next[link.from].push_back(link.to);
+  }
   Hops hops{std::vector<std::vector<Hops::Hop>>(topology.chips),
             std::vector<std::vector<Hops::Hop>>(topology.chips)};
   for (uint32_t from = 0; from < topology.chips; ++from)
@@ -257,7 +266,7 @@ Hops hops_of(const Topology& topology, Routes& routes) {
 }
 
 Forest pack_trees(const Topology& topology, const Hops& hops, const PackingTask& task) {
-  WEFT_DCHECK(!task.trees.empty() && (task.down || task.up) && task.optimum > 0);
+  WEFT_DCHECK(!task.trees.empty() && task.optimum > 0);
   return Search(topology, hops, task).run();
 }
 

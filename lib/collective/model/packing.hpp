@@ -23,8 +23,7 @@ struct PackingTask {
     bool one_child = false;
   };
   std::vector<Seed> trees;
-  bool down = true;    // data flows from parents to children
-  bool up = false;     // data flows from children to parents
+  bool back = false;   // data flows up the trees, too, and not only down
   double optimum = 1;  // bytes/s that a tree would carry if all were packed perfectly
   uint32_t most_height = UINT32_MAX;  // no move makes a tree higher; one may begin so
   uint64_t seed = 1;                  // of the noise

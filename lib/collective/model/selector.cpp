@@ -16,8 +16,7 @@ constexpr uint32_t kGridBits = 2;  // table sizes are powers of four
 uint64_t grid_count(uint32_t exponent) { return uint64_t{1} << (kGridBits * exponent); }
 
 bool fits(const Algorithm& algorithm, const CostQuery& question, uint32_t ranks) {
-  return algorithm.collective == question.collective && !algorithm.traits.over_forest &&
-         (!algorithm.traits.power_of_two || std::has_single_bit(ranks)) &&
+  return is_candidate(algorithm, question.collective, ranks) &&
          (!question.rank_order || adds_in_rank_order(algorithm));
 }
 

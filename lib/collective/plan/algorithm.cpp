@@ -93,6 +93,11 @@ Result<const Algorithm*> find_algorithm(std::string_view wanted, Collective coll
                                     "; there are: " + names_for(collective)};
 }
 
+bool is_candidate(const Algorithm& algorithm, Collective collective, uint32_t ranks) noexcept {
+  return algorithm.collective == collective && !algorithm.traits.over_forest &&
+         (!algorithm.traits.power_of_two || std::has_single_bit(ranks));
+}
+
 uint64_t model_piece(const Algorithm& algorithm, uint64_t count) noexcept {
   constexpr uint64_t kPieces = 64;
   return algorithm.traits.passes_on ? std::max<uint64_t>(1, count / kPieces) : 0;

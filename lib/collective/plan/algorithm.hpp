@@ -44,6 +44,9 @@ Result<void> add_algorithm(const Algorithm& algorithm);
 Result<const Algorithm*> find_algorithm(std::string_view name, Collective collective,
                                         uint32_t ranks);
 
+// Whether the algorithm can be chosen for a call of that many ranks without being named.
+bool is_candidate(const Algorithm& algorithm, Collective collective, uint32_t ranks) noexcept;
+
 // The piece, in elements, that the models cut transfers into: 0 (whole transfers) unless the
 // algorithm is pipelined.
 uint64_t model_piece(const Algorithm& algorithm, uint64_t count) noexcept;

@@ -4,7 +4,6 @@
 // ctest: realtime
 #include <unistd.h>
 
-#include <bit>
 #include <fstream>
 
 #include "lib/collective/model/selector.hpp"
@@ -32,8 +31,7 @@ Topology selector_star(uint32_t chips) {
 double best_seconds(const CostQuery& question, const Topology& topology, Routes& routes) {
   double best = 1e9;
   for (const Algorithm& algorithm : algorithms())
-    if (algorithm.collective == question.collective && !algorithm.traits.over_forest &&
-        (!algorithm.traits.power_of_two || std::has_single_bit(topology.chips)))
+    if (is_candidate(algorithm, question.collective, topology.chips))
       best = std::min(best, model_seconds(algorithm, question, topology, routes));
   return best;
 }

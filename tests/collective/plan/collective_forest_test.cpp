@@ -249,7 +249,15 @@ TEST_CASE("two forests of one network are equal, and a lane less makes another")
         third.of(Collective::all_gather, 0)->fingerprint);
 }
 
-TEST_CASE("without a network the ranks are equally near, and there is no forest for too many") {
+TEST_CASE("ranks that are equally near send from each root, or over each other rank") {
+  const Forest blocks = forest_of_stars(5);
+  CHECK((blocks.trees.size() == 5 && blocks.height == 1));
+  const Forest vector = forest_of_stars(5, 2);
+  CHECK((vector.trees.size() == 4 && vector.height == 2 && vector.trees_of(2) == 4));
+  for (const SpanningTree& tree : vector.trees) CHECK(tree.children[2].size() == 1);
+}
+
+TEST_CASE("there is no forest for one chip, for too many, nor for all_to_all") {
   const Topology one = bare(1);
   CHECK(Forests(one).of(Collective::all_gather, 0) == nullptr);
   const Topology many = ring(kMaxSynthesisChips + 1, true);
