@@ -56,7 +56,7 @@ void events(Wire wire) {
   const verbs::Inspection a = look(p.a.device), b = look(p.b.device);
   const auto has = [](const verbs::Inspection& found, std::string_view what, QpNum qp) {
     return std::any_of(found.events.begin(), found.events.end(), [&](const auto& event) {
-      return event.what == what && event.qp == qp && event.ago > Duration{} &&
+      return event.what == what && event.qp == qp && event.ago >= Duration{} &&
              event.ago < Duration::from_s(60);
     });
   };
