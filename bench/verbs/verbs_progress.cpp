@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How soon what a program of verbs posts has left, if it then sleeps or waits without a call of
-// verbs. Two processes on the drop-in libibverbs, a core each: one posts WRITEs of 8 B, each of the
-// time of its post, and waits as the row says; the other one polls and looks at its memory. `left`:
+// verbs. Two processes on the drop-in libibverbs, a core each: one posts WRITEs, each of the time
+// of its post, and waits as the row says; the other one polls and looks at its memory. `left`:
 // from the last post until its packet passes the loopback interface, as the kernel stamps it (as
 // root, over udp:lo). `seen`: until the other process sees its data; the row `polls` is the same
 // with a sender that polls. The devices are those of WEFT_VERBS_DEVICES:
@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -23,6 +24,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -322,16 +324,19 @@ int main(int argc, char** argv) {
   need(child >= 0, "fork");
   if (pinned) stay_on(child == 0 ? 1 : 0);
   if (child == 0) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     End end(sockets[1]);
     receive(end, shared);
     std::_Exit(0);
   }
+  (void)std::signal(SIGCHLD, [](int) { std::_Exit(1); });  // it has said why
   End end(sockets[0]);
   Capture capture;
   std::printf("%-28s", "us");
   for (const char* what : {"left", "seen"}) std::printf(" %8s     90 %%     99 %%      max", what);
   std::printf("\n");
   for (const Row& row : kRows) measure(row, rounds, end, shared, capture);
+  (void)std::signal(SIGCHLD, SIG_DFL);
   shared.ends = true;
   int status = 0;
   waitpid(child, &status, 0);

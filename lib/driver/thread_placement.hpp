@@ -2,8 +2,8 @@
 // Where and how soon the scheduler runs the progress thread after a wake-up, beside a thread of the
 // application that spins. It prefers the core on which a thread ran last; if the application spins
 // there, a wake-up from another core takes several times as long as one on the core of the packet's
-// sender. And it lets a running thread finish its slice, milliseconds, before one whose slice is as
-// long; a real-time thread that spins, for ever, before one of its own priority.
+// sender. And it does not interrupt a running thread for one of equal rank before a slice of some
+// milliseconds is over, nor ever a real-time thread that spins for one of its own priority.
 #pragma once
 
 #include <sched.h>

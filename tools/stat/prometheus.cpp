@@ -17,7 +17,7 @@ std::string escaped(const Json& value) {
   std::string out;
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    out += c;
+    out += c == '\n' ? ' ' : c;
   }
   return out;
 }
@@ -43,6 +43,7 @@ struct Page {
     text += "# HELP " + family + " " + help + "\n# TYPE " + family + " " + type + "\n";
   }
   void value(const std::string& family, const std::string& labels, const Json& value) {
+    (void)value.get<double>();  // throws if another process says what is no number
     text += family + "{" + labels + "} " +
             (value.is_boolean() ? (value.get<bool>() ? "1" : "0") : value.dump()) + "\n";
   }
@@ -116,7 +117,7 @@ std::string prometheus(const std::vector<Json>& snapshots) {
   page.devices([&](const Json& snapshot, const Json& device) {
     for (const auto& [name, value] : device.at("counters").items())
       page.value("weft_counter_total",
-                 labels(snapshot, device, device, {}) + ",name=\"" + name + "\"", value);
+                 labels(snapshot, device, device, {}) + ",name=\"" + escaped(name) + "\"", value);
   });
   page.head("weft_qp_state", "1 for the current state of the queue pair", "gauge");
   page.devices([&](const Json& snapshot, const Json& device) {

@@ -5,6 +5,8 @@
 #if WEFT_HAVE_HTTPLIB
 #include <httplib.h>
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <thread>
 #include <vector>
@@ -37,6 +39,7 @@ std::string metrics(pid_t only) {
   size_t unread = 0;
   for (const pid_t process : only != 0 ? std::vector<pid_t>{only} : find_processes()) {
     Result<Json> snapshot = query(process);
+    if (snapshot && snapshot->is_object()) (*snapshot)["pid"] = process;  // not what it says
     if (snapshot && readable(*snapshot))
       snapshots.push_back(*std::move(snapshot));
     else
@@ -82,13 +85,21 @@ Result<void> serve(const std::string& address, pid_t process) {
   if (!server.bind_to_port(where->host, where->port))
     return Error{Code::address_in_use, "cannot listen at " + address +
                                            ": choose another port, or an address of this machine"};
+  std::atomic<bool> ended = false;
+  std::thread answers([&] {
+    server.listen_after_bind();
+    ended = true;
+  });
+  // stop() has no effect on a server that does not listen yet.
+  while (!server.is_running() && !ended) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::printf("metrics at http://%s/metrics\n", address.c_str());
   std::fflush(stdout);
-  std::thread answers([&] { server.listen_after_bind(); });
-  int signal = 0;
-  (void)sigwait(&ends, &signal);
+  constexpr timespec kPause{0, 100'000'000};
+  while (!ended && ::sigtimedwait(&ends, nullptr, &kPause) < 0) continue;
+  const bool failed = ended;
   server.stop();
   answers.join();
+  if (failed) return Error{Code::io_error, address + ": the server has stopped to answer"};
   return {};
 }
 
