@@ -64,7 +64,8 @@ def word_of(command, commands):
 
 
 def quoted(text):
-    """A word of zsh and fish; neither has an escape inside of single quotes that both have."""
+    """A word in single quotes, where zsh and fish have no escape in common: others stand for quotes
+    and backslashes."""
     return "'" + text.replace("'", "’").replace("\\", "/") + "'"
 
 
