@@ -210,22 +210,37 @@ void connect(const QueuePair& a, const QueuePair& b, const Walk& requested) {
 
 namespace {
 
-Walk hastened(Wire wire, Walk walk) {
+PairOptions hastened(Wire wire, PairOptions options) {
   // 17 ms; a sanitizer's build takes ten times as long for a window of data.
-  if (lossy(wire) && walk.timeout == Walk{}.timeout) walk.timeout = test_scale() < 1 ? 15 : 12;
-  return walk;
+  if (lossy(wire) && options.walk.timeout == Walk{}.timeout)
+    options.walk.timeout = test_scale() < 1 ? 15 : 12;
+  return options;
 }
 
 }  // namespace
 
-Pair::Pair(Wire wire, const PairOptions& options) : Pair(device_string(wire), wire, options) {}
+Pair::Pair(Wire wire, const PairOptions& options)
+    : Pair(device_string(wire), hastened(wire, options)) {}
 
-Pair::Pair(const std::string& spec, Wire wire, const PairOptions& options)
+Pair::Pair(const std::string& spec, const PairOptions& options)
     : a(spec, options.cq_capacity),
       b(spec, options.cq_capacity),
       qa(a.queue_pair(options.qp)),
-      qb(b.queue_pair(options.qp)) {
-  connect(qa, qb, hastened(wire, options.walk));
+      qb(b.queue_pair(options.qp)),
+      options_(options) {
+  connect(qa, qb, options_.walk);
+}
+
+void Pair::renew() {
+  qa = {};
+  qb = {};
+  for (Side* side : {&a, &b}) {
+    side->poll();
+    side->got.clear();
+  }
+  qa = a.queue_pair(options_.qp);
+  qb = b.queue_pair(options_.qp);
+  connect(qa, qb, options_.walk);
 }
 
 namespace {

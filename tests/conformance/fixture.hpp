@@ -127,6 +127,10 @@ struct Pair {
   ~Pair();             // prints the state if a REQUIRE has failed
   void print() const;  // the states and counters of both sides
 
+  // New queue pairs on the open devices, connected as the first ones, for cases of many rounds: to
+  // open devices takes longer than most rounds.
+  void renew();
+
   // Polls both sides until `side` has `count` completions in `got`, and returns those.
   std::vector<Completion> wait(Side& side, size_t count);
   // The next completion of a side.
@@ -138,7 +142,9 @@ struct Pair {
   QueuePair qa, qb;
 
  private:
-  Pair(const std::string& spec, Wire wire, const PairOptions& options);
+  Pair(const std::string& spec, const PairOptions& options);
+
+  PairOptions options_;
 };
 
 // Polls `sides` until predicate() holds; false after half a minute.

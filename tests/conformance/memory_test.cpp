@@ -50,21 +50,28 @@ bool refusal(Wire wire, Status status) {
 
 using Damage = std::function<void(const Mapped&)>;
 
-// One operation of a on memory of b after `damage` was applied to it. Large ones may be carried by
+// Operations of a on memory of b after `damage` was applied to that. Large ones may be carried by
 // reference.
-void require_remote_error(Wire wire, Opcode opcode, uint32_t size, int fd, const Damage& damage) {
-  Pair p(wire, {.walk = {.mtu = 1024, .timeout = 12}});
-  const Buffer near(p.a, 1 << 20);
-  const Mapped far(p.b, 64, fd);
-  const Sge local = near.sge(0, size);
-  REQUIRE(p.qa.post_send(remote(opcode, local, far.memory.at, far.region.rkey())));
-  REQUIRE(p.next(p.a).status == Status::success);
-  damage(far);
-  REQUIRE(p.qa.post_send(remote(opcode, local, far.memory.at, far.region.rkey())));
-  const Completion c = p.next(p.a);
-  INFO("opcode " << int(opcode) << " size " << size << ": " << name(c.status));
-  CHECK(refusal(wire, c.status));
-}
+struct Accesses {
+  explicit Accesses(Wire on) : wire(on), p(on, {.walk = {.mtu = 1024, .timeout = 12}}) {}
+
+  void require_remote_error(Opcode opcode, uint32_t size, int fd, const Damage& damage) {
+    if (p.qa.state() != QpState::rts || p.qb.state() != QpState::rts) p.renew();
+    const Mapped far(p.b, 64, fd);
+    const Sge local = near.sge(0, size);
+    REQUIRE(p.qa.post_send(remote(opcode, local, far.memory.at, far.region.rkey())));
+    REQUIRE(p.next(p.a).status == Status::success);
+    damage(far);
+    REQUIRE(p.qa.post_send(remote(opcode, local, far.memory.at, far.region.rkey())));
+    const Completion c = p.next(p.a);
+    INFO("opcode " << int(opcode) << " size " << size << ": " << name(c.status));
+    CHECK(refusal(wire, c.status));
+  }
+
+  const Wire wire;
+  Pair p;
+  const Buffer near{p.a, 1 << 20};
+};
 
 constexpr struct {
   Opcode opcode;
@@ -73,8 +80,9 @@ constexpr struct {
                  {Opcode::read, 200'000}, {Opcode::fetch_add, 8},   {Opcode::compare_swap, 8}};
 
 void unmapped(Wire wire) {
+  Accesses accesses(wire);
   for (const auto& access : kAccesses) {
-    require_remote_error(wire, access.opcode, access.size, -1, [](const Mapped& m) {
+    accesses.require_remote_error(access.opcode, access.size, -1, [](const Mapped& m) {
       REQUIRE(munmap(m.memory.at, m.memory.size) == 0);
       // The range stays reserved, so that the test sees the error and not another mapping.
       REQUIRE(mmap(m.memory.at, m.memory.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
@@ -86,9 +94,10 @@ WEFT_ON_OUR_WIRES(unmapped, "access to memory that its owner unmapped is an erro
 WEFT_ON_SRD_WIRES(unmapped, "access to memory that its owner unmapped is an error (C-NAK-39)")
 
 void read_only(Wire wire) {
+  Accesses accesses(wire);
   for (const auto& access : kAccesses) {
     if (access.opcode == Opcode::read) continue;
-    require_remote_error(wire, access.opcode, access.size, -1, [](const Mapped& m) {
+    accesses.require_remote_error(access.opcode, access.size, -1, [](const Mapped& m) {
       REQUIRE(mprotect(m.memory.at, m.memory.size, PROT_READ) == 0);
     });
   }
@@ -97,10 +106,11 @@ WEFT_ON_OUR_WIRES(read_only, "a write to memory made read-only is an error (C-NA
 WEFT_ON_SRD_WIRES(read_only, "a write to memory made read-only is an error (C-NAK-39)")
 
 void truncated(Wire wire) {
+  Accesses accesses(wire);
   for (const auto& access : kAccesses) {
     const int fd = make_file(64 * kPage);
-    require_remote_error(wire, access.opcode, access.size, fd,
-                         [fd](const Mapped&) { REQUIRE(ftruncate(fd, 0) == 0); });
+    accesses.require_remote_error(access.opcode, access.size, fd,
+                                  [fd](const Mapped&) { REQUIRE(ftruncate(fd, 0) == 0); });
     close(fd);
   }
 }
@@ -108,17 +118,17 @@ WEFT_ON_OUR_WIRES(truncated, "access to a truncated file is an error (C-NAK-39)"
 WEFT_ON_SRD_WIRES(truncated, "access to a truncated file is an error (C-NAK-39)")
 
 void local_pages(Wire wire) {
+  Pair p(wire, {.walk = {.timeout = 12}});
   for (const uint32_t size : {64u, 200'000u}) {
-    Pair p(wire, {.walk = {.timeout = 12}});
     const Mapped near(p.a, 64);
     const Buffer far(p.b, 1 << 20);
     const Sge local = near.sge(0, size);
     REQUIRE(mprotect(near.memory.at, near.memory.size, PROT_NONE) == 0);
     REQUIRE(p.qa.post_send(remote(Opcode::write, local, far.at(), far.region.rkey())));
     CHECK(p.next(p.a).status == Status::local_protection_error);
+    p.renew();
   }
   for (const uint32_t size : {64u, 200'000u}) {
-    Pair p(wire, {.walk = {.timeout = 12}});
     const Buffer near(p.a, 1 << 20);
     const Mapped far(p.b, 64);
     const Sge out = near.sge(0, size), in = far.sge(0, size);
@@ -127,6 +137,7 @@ void local_pages(Wire wire) {
     REQUIRE(p.qa.post_send({.id = 1, .sges = {&out, 1}}));
     CHECK(p.next(p.a).status == Status::remote_operation_error);
     CHECK(p.next(p.b).status == Status::local_protection_error);
+    p.renew();
   }
 }
 WEFT_ON_OUR_PORTS(local_pages, "unmapped local memory fails its request (C-NAK-40)")
@@ -144,7 +155,7 @@ WEFT_BY_ANOTHER_MACHINE void rewrite(std::byte* one, std::byte* other, size_t si
 
 void restless(Wire wire) {
   constexpr uint32_t kSize = 4096, kDepth = 32;
-  const uint64_t rounds = scaled(long_run() ? 1'000'000 : 100'000);
+  const uint64_t rounds = scaled(long_run() ? 1'000'000 : 10'000);
   Pair p(wire, {.walk = {.mtu = 4096, .max_rd_atomic = 16}, .qp = {.max_send_wr = kDepth}});
   const Buffer near(p.a, 2 * kSize), far(p.b, 2 * kSize);
   std::atomic<bool> stop{false};
@@ -203,11 +214,12 @@ WEFT_ON_EACH_WIRE_AND_SRD(gone_after_completion,
                           "memory is not touched after its completion (C-DUP-24)")
 
 void gone_after_deregistration(Wire wire) {
-  const uint64_t rounds = scaled(40);
+  const uint64_t rounds = scaled(long_run() ? 80 : 16);
   constexpr size_t kSize = 256 * 1024;
+  Pair p(wire, {.walk = {.timeout = 12}});
+  const Buffer near(p.a, kSize);
   for (uint64_t i = 0; i < rounds; ++i) {
-    Pair p(wire, {.walk = {.timeout = 12}});
-    const Buffer near(p.a, kSize);
+    if (i != 0) p.renew();
     fill(near.bytes(), i);
     auto far = std::make_unique<Mapped>(p.b, kSize / kPage);
     const Sge local = near.sge(0, kSize);
@@ -215,7 +227,7 @@ void gone_after_deregistration(Wire wire) {
     REQUIRE(p.qa.post_send(request));  // so that the sides have exchanged packets before the rest
     REQUIRE(p.next(p.a).status == Status::success);
     for (request.id = 0; request.id < 8; ++request.id) REQUIRE(p.qa.post_send(request));
-    p.poll_for(Duration::from_us(static_cast<int64_t>(20 * i)));  // somewhere in the middle
+    p.poll_for(Duration::from_us(static_cast<int64_t>(800 * i / rounds)));  // in the middle
     far->region = MemoryRegion{};
     std::memset(far->memory.at, 0x5A, kSize);  // no access of the device from here on
     p.poll_for(Duration::from_ms(10));
