@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "bench/perftest/clock.hpp"
+#include "weft/log.hpp"
 
 namespace weft::bench {
 namespace {
@@ -110,11 +111,7 @@ Error Control::peer_lost() const {
             std::to_string(set.timeout.value_or(0));
   if (failure_ == Status::success)
     return {Code::disconnected, text + ": the peer's process ended or does not answer"};
-  text.append(": ").append(name(failure_));
-  if (failure_ == Status::retry_exceeded)
-    text +=
-        ": the peer did not acknowledge any retransmission: is its process running, does its "
-        "firewall pass UDP port 4791?";
+  text.append(": ").append(name(failure_)).append(": ").append(reason(failure_));
   return {Code::disconnected, text + "; see the peer's output"};
 }
 

@@ -2,13 +2,11 @@
 // See meeting.hpp. Waits are short, so that Ctrl-C works.
 #include "bench/perftest/meeting.hpp"
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cstdio>
 
 #include "bench/perftest/clock.hpp"
 #include "bench/perftest/control.hpp"
@@ -23,13 +21,18 @@ std::string address_of(const Options& o) {
          std::to_string(o.meeting.port);
 }
 
-constexpr uint64_t kTcpLimit = 2'000'000'000;  // for a connection of TCP: two SYNs
+// For a connection of TCP, which is two SYNs, and with --connect_wait until the server answers.
+constexpr uint64_t kSilenceLimit = 2'000'000'000;
 
-bool is_connecting(int fd) {
+// Of tcp_info::tcpi_state; <netinet/tcp.h> has their names, and a tcp_info without what was
+// received.
+constexpr uint8_t kEstablished = 1, kSynSent = 2;
+
+tcp_info tcp_of(int fd) {
   tcp_info info{};
   socklen_t size = sizeof info;
-  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
-         info.tcpi_state == TCP_SYN_SENT;
+  (void)getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
+  return info;
 }
 
 class TcpMeeting final : public Meeting {
@@ -48,38 +51,55 @@ class TcpMeeting final : public Meeting {
   }
 
  private:
-  // An address that takes no SYN is given up long before the time for the whole exchange.
+  // An address that takes no SYN, and a server that says nothing, are given up long before the time
+  // for the whole exchange.
   Result<Connection> finish(Connector connector) const {
-    const uint64_t limit = monotonic_ns() + kTcpLimit;
+    const uint64_t start = monotonic_ns();
     for (;;) {
       Result<Connection> connection = connector.advance();
       if (connection || connection.error().code != Code::would_block) return connection;
-      if (monotonic_ns() > limit && is_connecting(connector.fd()))
-        return Error{Code::timed_out,
-                     "no answer from " + address_ +
-                         " to TCP: is the host up, and does a firewall let the port pass?"};
+      if (std::optional<Error> silence = silence_of(connector, monotonic_ns() - start))
+        return *std::move(silence);
       if (interrupted()) return interruption();
       pollfd p{connector.fd(), connector.poll_events(), 0};
       (void)poll(&p, 1, 100);
     }
+  }
+  std::optional<Error> silence_of(const Connector& connector, uint64_t since_ns) const {
+    if (since_ns < kSilenceLimit) return {};
+    const tcp_info tcp = tcp_of(connector.fd());
+    if (tcp.tcpi_state == kSynSent)
+      return Error{Code::timed_out,
+                   "no answer from " + address_ +
+                       " to TCP: is the host up, and does a firewall let the port pass?"};
+    const uint64_t limit = kSilenceLimit + static_cast<uint64_t>(wait_s_ * 1e9);
+    if (listener_ || tcp.tcpi_state != kEstablished || tcp.tcpi_bytes_received != 0 ||
+        since_ns < limit)
+      return {};
+    return Error{Code::timed_out,
+                 address_ + " took the TCP connection and has said nothing for " +
+                     std::to_string(limit / 1'000'000) +
+                     " ms: is it the server of this program, and busy with another client? "
+                     "--connect_wait is the time to wait"};
   }
   Result<Connection> accept(const QueuePair& qp, const ConnectOptions& how) {
     for (;;) {
       Result<Connector> connector = listener_->try_accept(qp, how);
       if (connector) return finish(std::move(*connector));
       if (connector.error().code != Code::would_block) return connector.error();
+      if (std::optional<Error> refused = refusal()) return *std::move(refused);
       if (interrupted()) return interruption();
-      say_refusal();
       pollfd p{listener_->fd(), POLLIN, 0};
       (void)poll(&p, 1, 200);
     }
   }
-  // The server goes on waiting, but says why a client was refused.
-  void say_refusal() {
-    std::string refusal = listener_->last_refusal();
-    if (refusal == said_) return;
-    std::fprintf(stderr, "refused a client: %s\n", refusal.c_str());
-    said_ = std::move(refusal);
+  // The listener turns peers away that do not fit and waits for the next. A server here has one
+  // client, so it ends with what that one said; peers that said nothing may be probes of the port.
+  std::optional<Error> refusal() const {
+    std::optional<Error> last = listener_->last_refusal();
+    if (!last || last->code == Code::timed_out || last->code == Code::disconnected) return {};
+    last->message = "refused " + last->message;
+    return last;
   }
   // Retries until --connect_wait: scripts start both sides at the same time.
   Result<Connection> connect_with_retries(const QueuePair& qp, const ConnectOptions& how) const {
@@ -97,7 +117,6 @@ class TcpMeeting final : public Meeting {
   const std::string address_;
   const double wait_s_;
   std::optional<Listener> listener_;
-  std::string said_;  // of refused clients
 };
 
 class CmMeeting final : public Meeting {

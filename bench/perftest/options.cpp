@@ -131,7 +131,7 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
   app.add_flag("--out_json", o.output.json, "Write the results as JSON too");
   app.add_option("--out_json_file", o.output.json_file, "Name of the JSON file");
   app.add_option("--connect_wait", o.meeting.connect_wait_s,
-                 "Client: seconds to retry until the server listens")
+                 "Client: seconds to retry until the server listens; it answers 2 s later at most")
       ->check(CLI::Range(0.0, 1e6));
   add_security(app, o.meeting.security);
   app.add_option("host", o.meeting.host, "The server; without it this is the server");

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "weft/log.hpp"
+
 namespace weft::bench {
 namespace {
 
@@ -26,12 +28,9 @@ uint32_t moderation_of(const Options& o, uint64_t size) {
 }  // namespace
 
 Error completion_error(Status status, bool sending) {
-  std::string text =
-      std::string(sending ? "a request" : "a receive") + " failed: " + std::string(name(status));
-  if (status == Status::retry_exceeded)
-    text += " (the peer does not acknowledge: is its process running?)";
-  if (status == Status::rnr_retry_exceeded)
-    text += " (the peer posts no receives: increase -r on both sides)";
+  std::string text = sending ? "a request failed: " : "a receive failed: ";
+  text.append(name(status)).append(": ").append(reason(status));
+  if (status == Status::rnr_retry_exceeded) text += "; here: a larger -r on both sides";
   // Flushed is what follows another failure.
   if (status != Status::flushed)
     text += "; weft_postmortem " + std::to_string(getpid()) + " shows the last packets";

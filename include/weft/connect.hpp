@@ -113,8 +113,9 @@ class Listener {
   Result<Connection> accept(QueuePair qp, const ConnectOptions& options = {});
   // The same without blocking. Error would_block: no peer waits. Otherwise advance() the Connector.
   Result<Connector> try_accept(QueuePair qp, const ConnectOptions& options = {});
-  // Why the last peer that tried to connect was refused, for messages; empty: none was.
-  std::string last_refusal() const;
+  // Why the last peer that tried to connect was refused, with its address: disconnected or
+  // timed_out if it did not say who it is. Empty: none was refused, or no memory.
+  std::optional<Error> last_refusal() const noexcept;
 
  private:
   struct State;

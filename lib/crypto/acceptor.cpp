@@ -3,6 +3,7 @@
 // it leaves the epoll set; the timer wakes for the next place that is freed.
 #include "lib/crypto/acceptor.hpp"
 
+#include <netdb.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
@@ -12,6 +13,7 @@
 
 #include "lib/base/check.hpp"
 #include "lib/base/clock.hpp"
+#include "lib/base/log/log.hpp"
 
 namespace weft::crypto {
 
@@ -23,6 +25,16 @@ Result<Stream> open_stream(base::Socket socket, const base::SocketAddress& peer,
   const Result<Terms> terms = terms_for(security, purpose, peer);
   if (!terms) return terms.error();
   return Stream::open(std::move(socket), Side::listening, *terms);
+}
+
+std::string text_of(const base::SocketAddress& peer) {
+  char host[NI_MAXHOST], port[NI_MAXSERV];
+  if (getnameinfo(reinterpret_cast<const sockaddr*>(&peer.storage), peer.size, host, sizeof host,
+                  port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return "a peer";
+  const std::string_view mapped = "::ffff:";  // an IPv4 peer of an IPv6 socket
+  return (std::string_view(host).starts_with(mapped) ? host + mapped.size() : host) +
+         std::string(" port ") + port;
 }
 
 }  // namespace
@@ -77,15 +89,19 @@ Result<bool> Acceptor::accept_waiting(const Security& security) {
     const Instant now = base::wall_now();
     Result<Stream> stream = open_stream(std::move(peer), from, security, purpose_);
     if (!stream) return stream.error();
-    if (watch(fd)) waiting_.push_back({std::move(*stream), now, now});
+    if (watch(fd)) waiting_.push_back({std::move(*stream), now, now, from});
   }
   return any;
 }
 
 void Acceptor::refuse(size_t index, const Error& why) {
-  last_refusal_ = why.message;
   Stream refused = std::move(waiting_[index].stream);
+  const base::SocketAddress from = waiting_[index].from;
   waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(index));
+  last_refusal_ = Error{why.code, text_of(from) + ": " + why.message};
+  const bool said_something = why.code != Code::timed_out && why.code != Code::disconnected;
+  base::log(base::Subsystem::connect, said_something ? LogLevel::info : LogLevel::debug,
+            [&] { return "refused " + last_refusal_->message; });
   refused.end();
 }
 

@@ -41,13 +41,14 @@ class Acceptor {
   // took and will call next() later. True if one of them is established.
   bool serve(const Security& security);
   // Why the last peer was refused; empty: none was.
-  const std::string& last_refusal() const noexcept { return last_refusal_; }
+  const std::optional<Error>& last_refusal() const noexcept { return last_refusal_; }
 
  private:
   struct Waiting {
     Stream stream;
-    Instant since;        // its time counts from here: from arrival, or the first question
-    Instant active;       // when bytes came last
+    Instant since;   // its time counts from here: from arrival, or the first question
+    Instant active;  // when bytes came last
+    base::SocketAddress from;
     size_t received = 0;  // bytes
     bool asked = false;   // for its first message
   };
@@ -65,7 +66,7 @@ class Acceptor {
   bool listens_ = true;           // the listening socket is in the epoll set
   bool refused_ = false;          // the system has no descriptor for another peer
   std::vector<Waiting> waiting_;  // in order of arrival
-  std::string last_refusal_;
+  std::optional<Error> last_refusal_;
 };
 
 }  // namespace weft::crypto

@@ -107,8 +107,10 @@ Result<void> Stream::receive_raw(size_t most) {
 
 Result<void> Stream::exchange_terms() {
   TermsBytes theirs;
-  while (raw_.size() < sizeof theirs)
+  while (raw_.size() < sizeof theirs) {
     if (const Result<void> came = receive_raw(sizeof theirs - raw_.size()); !came) return came;
+    if (const Result<void> weft = check_begin(raw_); !weft) return weft;
+  }
   std::memcpy(&theirs, raw_.data(), sizeof theirs);
   raw_.clear();
   if (side_ == Side::listening) out_.append(text_of(terms_.bytes()));

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/base/check.hpp"
 #include "lib/base/socket_gid.hpp"
 #include "lib/crypto/secret.hpp"
 
@@ -124,9 +125,20 @@ Result<Terms> terms_for(const Security& security, Purpose purpose,
   return with_secret(Mode::user, purpose, read_user_secret());
 }
 
+Result<void> check_begin(std::string_view begin) {
+  begin = begin.substr(0, sizeof(TermsBytes));
+  const TermsBytes ours = Terms().bytes();
+  const std::string_view magic(reinterpret_cast<const char*>(&ours), sizeof ours.magic);
+  const size_t compared = std::min(begin.size(), magic.size());
+  if (begin.substr(0, compared) == magic.substr(0, compared)) return {};
+  std::string shown;
+  for (const char c : begin) shown += c >= ' ' && c <= '~' ? c : '?';
+  return Error{Code::invalid_argument, "the other end is no weft connection: it begins with \"" +
+                                           shown + "\"; check host and port"};
+}
+
 Result<void> check_terms(const Terms& ours, const TermsBytes& theirs) {
-  if (theirs.magic != kMagic)
-    return Error{Code::invalid_argument, "the other end is no weft connection (magic)"};
+  WEFT_DCHECK(theirs.magic == kMagic);  // check_begin()
   if (theirs.version != kVersion)
     return Error{Code::not_supported,
                  "the peer uses version " + std::to_string(uint16_t{theirs.version}) +

@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "lib/base/bytes.hpp"
 #include "lib/base/tcp.hpp"
@@ -53,8 +54,12 @@ struct Terms {
 // `insecure` is given. Errors: those of the secret and of the module.
 Result<Terms> terms_for(const Security& security, Purpose purpose, const base::SocketAddress& peer);
 
-// Why a peer with the terms `theirs` is no peer; names both sides' and the remedy. Errors:
-// invalid_argument (no weft), not_supported (version), permission_denied.
+// Why a peer that began with these bytes is no weft. Fewer than `TermsBytes` may be here: one of
+// another protocol may wait for an answer to its own.
+Result<void> check_begin(std::string_view begin);
+
+// Why a peer of weft with the terms `theirs` is no peer; names both sides' and the remedy. Errors:
+// invalid_argument, not_supported (version), permission_denied.
 Result<void> check_terms(const Terms& ours, const TermsBytes& theirs);
 
 // What a process needs to reach a peer at which it can only be on the terms `none`.

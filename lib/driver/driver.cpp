@@ -6,37 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <new>
 #include <thread>
 
 #include "lib/base/check.hpp"
 #include "lib/base/memory_permitting.hpp"
-#include "lib/driver/log_limit.hpp"
 
 namespace weft::driver {
-
-namespace {
-
-// Printed unless WEFT_LOG=off: the application sees no error of its own, only timeouts.
-void log_icrc_failures(const Gid& peer) noexcept {
-  const char* const level = std::getenv("WEFT_LOG");
-  if (level != nullptr && std::strcmp(level, "off") == 0) return;
-  static LogLimit limit;
-  if (!limit.take(base::wall_now())) return;
-  try {
-    std::fprintf(stderr,
-                 "weft: every packet from %s fails its ICRC and is dropped: probably something on "
-                 "the way translates addresses. Use a path without it, or, between weft devices, "
-                 "icrc=off in the device strings of both sides\n",
-                 to_string(peer).c_str());
-  } catch (const std::bad_alloc&) {  // Count::peers_failing_icrc reports it too
-  }
-}
-
-}  // namespace
 
 Driver::Driver(std::unique_ptr<transport::Port> port, const MakeMachine& make_machine,
                const DriverOptions& options)
@@ -51,6 +26,7 @@ Driver::Driver(std::unique_ptr<transport::Port> port, const MakeMachine& make_ma
       tx_(*machine_, *port_, recorder_),
       posts_(clock_, options.single_thread),
       suspension_(*port_),
+      log_lines_(options.subsystem),
       hand_off_(lock_, clock_) {}
 
 Result<void> Driver::start() {
@@ -138,11 +114,13 @@ void Driver::deliver_events() noexcept {
   WEFT_DCHECK(lock_.held());
   if (machine_->take_events()) {
     const Instant now = clock_.now();
-    machine_->incidents().stamp(
-        now, [&](const transport::Incident& incident) { recorder_.happened(incident, now); });
-    if (machine_->has_event()) signal_fd(async_fd_);
+    machine_->incidents().stamp(now, [&](const transport::Incident& incident) {
+      recorder_.happened(incident, now);
+      log_lines_.happened(incident, port_->address());
+    });
     while (const std::optional<Gid> peer = machine_->next_failing_peer())
-      (void)base::memory_permitting([&] { unlogged_peers_.push_back(*peer); });
+      log_lines_.fails_icrc(*peer, port_->address());
+    if (machine_->has_event()) signal_fd(async_fd_);
   }
   const bool due = !cqs_.deadline().is_never() && cqs_.deadline() <= clock_.now();
   if (machine_->take_fired() || due) cqs_.signal(due ? clock_.now() : Instant{});
@@ -150,10 +128,9 @@ void Driver::deliver_events() noexcept {
 
 // stderr may be a full pipe, so it is written to without the lock.
 void Driver::unlock_and_log() noexcept {
-  std::vector<Gid> peers;
-  peers.swap(unlogged_peers_);
+  LogLines lines = log_lines_.take();
   lock_.unlock();
-  for (const Gid& peer : peers) log_icrc_failures(peer);
+  lines.write();
 }
 
 // The port's interface went down or came up: an event for the application. Queue pairs keep their

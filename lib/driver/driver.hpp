@@ -17,6 +17,7 @@
 #include "lib/driver/cq_set.hpp"
 #include "lib/driver/lock.hpp"
 #include "lib/driver/lock_hand_off.hpp"
+#include "lib/driver/log_lines.hpp"
 #include "lib/driver/post_batching.hpp"
 #include "lib/driver/progress_thread.hpp"
 #include "lib/driver/record/flight_recorder.hpp"
@@ -29,8 +30,9 @@ namespace weft::driver {
 
 struct DriverOptions {
   bool single_thread = false;  // no locks, no thread: the application makes all progress
-  bool paces = false;          // pacing timers: they are checked in every turn, idle ones too
-  PacketLayout packets{};      // for the flight record
+  base::Subsystem subsystem = base::Subsystem::roce;  // of its lines in the log
+  bool paces = false;      // pacing timers: they are checked in every turn, idle ones too
+  PacketLayout packets{};  // for the flight record
 };
 
 // Makes the machine of a driver; called once, in the constructor.
@@ -132,7 +134,7 @@ class Driver {
   }
   void release_memory(const memory::Registration& region) noexcept;
   void unlock() noexcept {
-    if (unlogged_peers_.empty()) return lock_.unlock();
+    if (log_lines_.empty()) return lock_.unlock();
     unlock_and_log();
   }
   void unlock_and_log() noexcept;
@@ -163,7 +165,7 @@ class Driver {
   Instant polled_at_;        // the thread's last turn before which the application had polled
   bool port_stuck_ = false;  // the last wait_until_sent() timed out with a full port
   CqSet cqs_;
-  std::vector<Gid> unlogged_peers_;  // whose packets fail the ICRC: to be logged after unlock
+  LogLines log_lines_;  // to be written after unlock
   int async_fd_ = -1;
 
   ProgressThread background_;

@@ -16,6 +16,10 @@ struct Incident {
   AsyncEvent event;                 // only if `status` is success
   Status status = Status::success;  // of the request that failed
   QpNum qp;
+  Gid peer;              // of a request that failed; zero: not known
+  QpNum peer_qp;         // 0: not known
+  uint32_t retries = 0;  // that were made before it failed
+  Duration waited;       // for each, or without a retry in total; zero: it did not fail by time
   Instant at = Instant::never();
 };
 

@@ -64,13 +64,13 @@ void Machine::raise(const AsyncEvent& event) noexcept {
       events_.size() < kMaxEvents && base::memory_permitting([&] { events_.push_back(event); });
   WEFT_DCHECK(events_.size() <= kMaxEvents);
   if (!kept) count(Count::events_lost);  //= threat:A28
-  incidents_.add({.event = event, .status = Status::success, .qp = event.qp});
+  incidents_.add({.event = event, .qp = event.qp});
   has_new_events_ = true;
 }
 
-void Machine::note_failure(QpNum qp, Status status) noexcept {
-  WEFT_DCHECK(status != Status::success);
-  incidents_.add({.event = {}, .status = status, .qp = qp});
+void Machine::note_failure(const Incident& failure) noexcept {
+  WEFT_DCHECK(failure.status != Status::success);
+  incidents_.add(failure);
   has_new_events_ = true;
 }
 

@@ -81,8 +81,8 @@ class Machine {
   // The rest is for the packet handlers of engines. Queues an asynchronous event.
   void raise(const AsyncEvent& event) noexcept;
   void raise(EventType type, QpNum qp) noexcept { raise({.type = type, .qp = qp}); }
-  // Records an incident: a request of `qp` completed with the error `status`.
-  void note_failure(QpNum qp, Status status) noexcept;
+  // Records that a request completed with an error.
+  void note_failure(const Incident& failure) noexcept;
   void count(Count c, uint64_t n = 1) noexcept { counters_.add(c, n); }
   // Adds a completion to the application's queue. False: the queue has overrun, which is counted
   // and raises cq_error once; the queue pair must go to ERR. //= roce:C-OPS-91 threat:A18

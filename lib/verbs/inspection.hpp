@@ -60,6 +60,7 @@ struct EventReport {
   Duration ago;
   std::string_view what;  // "port_error", "retry_exceeded"
   QpNum qp;               // 0: an event of the device
+  std::string_view why;   // of a request that failed: reason()
 };
 
 struct Inspection {
@@ -73,7 +74,5 @@ struct Inspection {
 
 // Appends a JSON object.
 void append_json(std::string& out, const DeviceAttributes& attributes, const Inspection& found);
-// Appends a JSON string, quotes included.
-void append_json(std::string& out, std::string_view text);
 
 }  // namespace weft::verbs

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "lib/base/log/json_string.hpp"
 #include "lib/verbs/inspection.hpp"
 
 namespace weft::verbs {
@@ -21,11 +22,13 @@ class Object {
   std::string& key(std::string_view name) {
     if (!first_) out_ += ',';
     first_ = false;
-    append_json(out_, name);
+    base::append_json_string(out_, name);
     out_ += ':';
     return out_;
   }
-  void add(std::string_view name, std::string_view text) { append_json(key(name), text); }
+  void add(std::string_view name, std::string_view text) {
+    base::append_json_string(key(name), text);
+  }
   void add(std::string_view name, uint64_t number) { key(name) += std::to_string(number); }
   void add(std::string_view name, bool flag) { key(name) += flag ? "true" : "false"; }
   void add_us(std::string_view name, Duration time) {
@@ -114,18 +117,10 @@ void write_event(Object& object, const EventReport& event) {
   object.add_us("ago_us", event.ago);
   object.add("what", event.what);
   object.add("queue_pair", uint64_t{event.qp.value});
+  if (!event.why.empty()) object.add("why", event.why);
 }
 
 }  // namespace
-
-void append_json(std::string& out, std::string_view text) {
-  out += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) out += c;
-  }
-  out += '"';
-}
 
 void append_json(std::string& out, const DeviceAttributes& attributes, const Inspection& found) {
   Object object(out);

@@ -8,6 +8,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/guarded.hpp"
+#include "lib/base/memory_permitting.hpp"
 #include "lib/crypto/acceptor.hpp"
 #include "lib/verbs/connect_state.hpp"
 #include "weft/connect.hpp"
@@ -40,8 +41,8 @@ Result<verbs::Hello> take_hello(verbs::Channel& channel, const verbs::Hello& our
 }
 
 std::string with_refusal(std::string text, const Listener& listener) {
-  const std::string refusal = listener.last_refusal();
-  return refusal.empty() ? text : text + "; the last that tried was refused: " + refusal;
+  const std::optional<Error> refusal = listener.last_refusal();
+  return refusal ? text + "; the last that tried was refused: " + refusal->message : text;
 }
 
 }  // namespace
@@ -138,12 +139,12 @@ Result<Connector> Listener::try_accept(QueuePair qp, const ConnectOptions& optio
   });
 }
 
-std::string Listener::last_refusal() const {
-  return guarded([&]() -> std::string {
-    if (!state_) return {};
-    const std::lock_guard lock(state_->mutex);
-    return state_->acceptor.last_refusal();
-  });
+std::optional<Error> Listener::last_refusal() const noexcept {
+  std::optional<Error> refusal;
+  if (!state_) return refusal;
+  const std::lock_guard lock(state_->mutex);
+  (void)base::memory_permitting([&] { refusal = state_->acceptor.last_refusal(); });
+  return refusal;
 }
 
 Result<Connection> Listener::accept(QueuePair qp, const ConnectOptions& options) {

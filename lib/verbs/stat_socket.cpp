@@ -22,6 +22,7 @@
 #include <thread>
 
 #include "lib/base/fork.hpp"
+#include "lib/base/log/json_string.hpp"
 #include "lib/verbs/inspection.hpp"
 
 namespace weft::verbs {
@@ -113,7 +114,7 @@ std::string inspect_all(StatServer& server) {
     entries = server.entries;
   }
   std::string text = "{\"weft_stat\":1,\"pid\":" + std::to_string(::getpid()) + ",\"program\":";
-  append_json(text, program_invocation_short_name);
+  base::append_json_string(text, program_invocation_short_name);
   text += ",\"devices\":[";
   bool first = true;
   for (const std::shared_ptr<Entry>& entry : entries) {

@@ -236,7 +236,8 @@ bool Context::inspect_common(verbs::Inspection& found, const std::atomic<bool>& 
         const bool failed = incident.status != Status::success;
         found.events.push_back({found.at - std::min(found.at, incident.at),
                                 failed ? name(incident.status) : name(incident.event.type),
-                                incident.qp});
+                                incident.qp,
+                                failed ? reason(incident.status) : std::string_view()});
       });
     };
     if (driver->run_exclusive(inspect, closing)) {

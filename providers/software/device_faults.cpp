@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "lib/base/check.hpp"
+#include "lib/base/log/log.hpp"
 
 namespace weft::software {
 
@@ -159,10 +160,11 @@ void DeviceFaults::release_completions() {
 }
 
 void DeviceFaults::log(const middleware::FaultStep& step) const {
-  const char* const level = std::getenv("WEFT_LOG");
-  if (level != nullptr && std::string_view(level) == "off") return;
-  std::fprintf(stderr, "weft: fault of %s after %g ms: %s\n", spec_.c_str(),
-               static_cast<double>(step.at.ns()) / 1e6, step.text.c_str());
+  base::log(base::Subsystem::faults, LogLevel::warning, [&] {
+    char after[32];
+    std::snprintf(after, sizeof after, "%g", static_cast<double>(step.at.ns()) / 1e6);
+    return "fault of " + spec_ + " after " + after + " ms: " + step.text;
+  });
 }
 
 void DeviceFaults::append_counters(std::vector<Counter>& counters) const {

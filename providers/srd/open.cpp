@@ -102,6 +102,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   std::shared_ptr<SrdContext> context(
       new SrdContext(std::move(opened->ports), config,
                      {.single_thread = single_thread,
+                      .subsystem = base::Subsystem::srd,
                       .paces = config.congestion && !config.congestion->kind->sprayed,
                       .packets = {.udp_port = wire::kSrdUdpPort,
                                   .place_offset = offsetof(wire::SrdBase, sequence)}},

@@ -41,7 +41,7 @@ class Kinds(unittest.TestCase):
         output = self.output(kind, text)
         self.assertRegex(output, f"seen {kind}$")
         for line in told:
-            self.assertRegex(output, f"weft: fault of roce.* after [0-9.]+ ms: {line}")
+            self.assertRegex(output, f"weft: faults: fault of roce.* after [0-9.]+ ms: {line}")
 
     def test_port_down_and_up(self):
         self.seen("port", "300ms port=down\n1300ms port=up\n", "port=down", "port=up")

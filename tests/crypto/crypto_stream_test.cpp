@@ -58,7 +58,7 @@ TEST_CASE("where terms differ, both sides name what differs") {
 
 TEST_CASE("another version and what is no weft are named") {
   const Terms clear = terms_of({.insecure = true});
-  for (const auto& [at, text] : {std::pair{size_t{0}, "no weft connection (magic)"},
+  for (const auto& [at, text] : {std::pair{size_t{0}, "no weft connection"},
                                  std::pair{size_t{5}, "of the connection protocol, this side 3"}}) {
     Dialogue dialogue(clear, clear);
     dialogue.run([&, at = at](int, size_t first, std::string& bytes) {

@@ -89,7 +89,7 @@ TEST_CASE("a process of another user is refused, and both sides say so") {
   Door door;
   const std::string said = door.meet(kNobody);
   CHECK(said.find("run both as one user of one host") != std::string::npos);
-  CHECK(door.acceptor.last_refusal().find("run both as one user") != std::string::npos);
+  CHECK(door.acceptor.last_refusal()->message.find("run both as one user") != std::string::npos);
   CHECK_FALSE(door.opened);
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("another user who claims the key of this one does not have it") {
   Door door;
   const std::string said = door.meet(kNobody, &ours);
   CHECK(said.find("another secret") != std::string::npos);
-  CHECK(door.acceptor.last_refusal().find("another secret") != std::string::npos);
+  CHECK(door.acceptor.last_refusal()->message.find("another secret") != std::string::npos);
   CHECK_FALSE(door.opened);
 }
 

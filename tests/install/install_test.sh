@@ -54,6 +54,7 @@ check_exports() {
   public+='|connect\('
   public+='|add_controller\('
   public+='|list_devices\(|name\(|node_guid\(|parse_gid\(|post_send_all\('
+  public+='|reason\(|set_log_(levels|sink)\('
   public+='|sender_of\(|to_string(\[abi:cxx11\])?\()'
   if sed 's/@@WEFT_0//' "$work/exports" | grep -vE "$public"; then
     echo "libweft.so exports more than the public API (cmake/weft.map.in)"

@@ -16,7 +16,8 @@ ENVIRONMENT = (("WEFT_DEVICE", "The device string of a program that was given no
                 "separated by colons, that are searched before weft/modules beside libweft.so. "
                 "Ignored in a process with more rights than its caller."),
                ("WEFT_STAT", "0: the process offers no socket to weft_stat."),
-               ("WEFT_LOG", "off: no warning when every packet of a peer fails its ICRC."))
+               ("WEFT_LOG", "Lines on stderr: LEVEL[,SUBSYSTEM=LEVEL]...[,json], as "
+                "info,roce=debug. Levels: debug, info, warning (the default), error, off."))
 
 
 def roff(text):

@@ -9,16 +9,20 @@
 #include <cstring>
 
 #include "lib/adapters/verbs/objects.hpp"
+#include "lib/base/log/log.hpp"
 
 namespace weft::drop_in {
 namespace {
 
+// WEFT_VERBS_LOG=1 is WEFT_LOG=verbs=info.
 bool is_logged() noexcept {
-  static const bool logged = [] {
-    const char* value = std::getenv("WEFT_VERBS_LOG");
-    return value != nullptr && std::strcmp(value, "0") != 0 && *value != '\0';
+  [[maybe_unused]] static const bool once = [] {
+    const char* const value = std::getenv("WEFT_VERBS_LOG");
+    if (value != nullptr && std::strcmp(value, "0") != 0 && *value != '\0')
+      base::log_from(base::Subsystem::verbs, LogLevel::info);
+    return true;
   }();
-  return logged;
+  return base::logs(base::Subsystem::verbs, LogLevel::info);
 }
 
 }  // namespace
@@ -30,7 +34,9 @@ int refuse(int error, const char* call, const char* format, ...) noexcept {
     va_start(arguments, format);
     std::vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
-    std::fprintf(stderr, "weft: %s: %s (%s)\n", call, reason, strerrorname_np(error));
+    base::log(base::Subsystem::verbs, LogLevel::info, [&] {
+      return std::string(call) + ": " + reason + " (" + strerrorname_np(error) + ")";
+    });
   }
   errno = error;
   return error;

@@ -11,21 +11,18 @@
 #include <fstream>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/log/json_string.hpp"
+#include "lib/base/log/log.hpp"
 #include "lib/base/private_file.hpp"
 #include "lib/collective/team/team.hpp"
 
 namespace weft::collective {
 namespace {
 
-// Only ASCII: texts that were truncated or come from another rank may not be UTF-8.
 std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    const unsigned char byte = static_cast<unsigned char>(c);
-    out += byte < ' ' ? ' ' : byte >= 0x7f ? '?' : c;
-  }
-  return out + "\"";
+  std::string out;
+  base::append_json_string(out, text);
+  return out;
 }
 
 // Ranks of one host share a clock.
@@ -117,7 +114,9 @@ void write_dump(const Team& team) {
   std::replace(group.begin(), group.end(), '/', '-');
   path += "." + group + "." + std::to_string(team.rank());
   const Result<base::File> file = base::create_private_file(path, "dump");
-  if (!file) return (void)std::fprintf(stderr, "weft: %s\n", file.error().message.c_str());
+  if (!file)
+    return base::log(base::Subsystem::collective, LogLevel::warning,
+                     [&] { return file.error().message; });
   std::fputs(dump(team).c_str(), file->get());
 }
 

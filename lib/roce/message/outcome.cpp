@@ -65,13 +65,25 @@ void complete_receive(EngineState& engine, QueuePair& qp, Status status, uint32_
   complete(engine, qp, *qp.recv_cq, c, solicited);
 }
 
+static transport::Incident failure_of(const QueuePair& qp, Status status) noexcept {
+  transport::Incident failure{
+      .status = status, .qp = qp.number, .peer = qp.path.destination, .peer_qp = qp.peer};
+  if (status == Status::retry_exceeded) {
+    failure.retries = qp.attributes.retry_count.value_or(0);
+    failure.waited = qp.retry_delay();
+  } else if (status == Status::rnr_retry_exceeded) {
+    failure.retries = qp.attributes.rnr_retry.value_or(0);
+  }
+  return failure;
+}
+
 void fail_request(EngineState& engine, QueuePair& qp, Status status, uint16_t syndrome) noexcept {
   WEFT_DCHECK(status != Status::success);
   if (!qp.sq.empty()) {
     const SendEntry& entry = qp.sq[qp.sq.head()];
     qp.sq.pop();
     complete_request(engine, qp, entry, status, syndrome);
-    engine.note_failure(qp.number, status);
+    engine.note_failure(failure_of(qp, status));
   }
   enter_error(engine, qp);
 }

@@ -46,8 +46,6 @@ void on_loss(EngineState& engine, QueuePair& qp, Instant now,
              congestion::Loss::Reason reason = congestion::Loss::Reason::gap) noexcept;
 // The time of an RNR timer code. //= roce:C-NAK-42
 Duration rnr_delay(uint8_t code) noexcept;
-// The retransmission timeout of a queue pair; 0: none. //= roce:C-RETRY-46
-Duration retry_delay(const QueuePair& qp) noexcept;
 void restart_retry_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept;
 
 // responder.cpp: a request packet.

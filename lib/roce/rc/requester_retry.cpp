@@ -39,15 +39,9 @@ Duration rnr_delay(uint8_t code) noexcept {
   return Duration::from_us(10) * kRnrTimer[code & wire::kSyndromeValueMask];
 }
 
-Duration retry_delay(const QueuePair& qp) noexcept {
-  const uint8_t timeout = qp.attributes.timeout.value_or(0);
-  if (timeout == 0) return Duration{};
-  return Duration::from_ps(4'096'000) * (int64_t{1} << timeout);
-}
-
 void restart_retry_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
   Requester& req = qp.req;
-  const Duration delay = retry_delay(qp);
+  const Duration delay = qp.retry_delay();
   //= roce:C-RETRY-52
   if (req.una == req.next || delay.ps == 0 || !req.rnr_until.is_never()) {
     req.retry_at = Instant::never();

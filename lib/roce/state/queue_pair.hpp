@@ -195,6 +195,11 @@ struct QueuePair : QueuePairAddress {
     return req.una == req.sent_end &&
            (req.next_index == sq.tail() || sq[req.next_index].first_psn == req.next);
   }
+  // The retransmission timeout; zero: none. //= roce:C-RETRY-46
+  Duration retry_delay() const {
+    const uint8_t timeout = attributes.timeout.value_or(0);
+    return timeout == 0 ? Duration{} : Duration::from_ps(4'096'000) * (int64_t{1} << timeout);
+  }
   uint32_t reads_in_flight() const { return req.reads_tail - req.reads_head; }
 };
 static_assert(alignof(QueuePair) == kCacheLine && sizeof(QueuePair) <= 14 * kCacheLine);

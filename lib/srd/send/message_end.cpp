@@ -114,7 +114,13 @@ void complete_request(SendContext& ctx, Message& m, Status status) noexcept {
   c.type = work_type(m.request.opcode);
   c.byte_count = m.length;
   c.vendor_error = status == Status::success ? 0 : m.refusal_reason;
-  if (status != Status::success && status != Status::flushed) ctx.note_failure(c.qp, status);
+  if (status != Status::success && status != Status::flushed)
+    ctx.note_failure(
+        {.status = status,
+         .qp = c.qp,
+         .peer = m.peer->address,
+         .retries = status == Status::rnr_retry_exceeded ? m.rnr.tries : 0u,
+         .waited = status == Status::retry_exceeded ? ctx.config.dead_peer_timeout : Duration{}});
   ctx.complete(*m.qp, *m.qp->send_cq, c, false);
 }
 

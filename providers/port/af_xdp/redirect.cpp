@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/log/log.hpp"
 #include "providers/port/af_xdp/program.hpp"
 
 namespace weft::port::af_xdp {
@@ -121,8 +122,15 @@ Result<bool> Redirect::attach_new(const RedirectOptions& options) {
   mode_ = options.mode == Mode::generic ? Mode::generic : Mode::native;
   link_ = link_in(mode_, program_, options.interface);
   if (link_ < 0 && options.mode == Mode::automatic && errno != EBUSY && errno != EEXIST) {
+    const int refused = errno;
     mode_ = Mode::generic;
     link_ = link_in(mode_, program_, options.interface);
+    const int after = errno;
+    base::log(base::Subsystem::port, LogLevel::info, [&] {
+      return std::string("af_xdp: the interface's driver takes no XDP program (") +
+             std::strerror(refused) + "): the kernel runs it behind the driver, more slowly";
+    });
+    errno = after;
   }
   if (link_ >= 0) return true;
   if (errno == EBUSY || errno == EEXIST) return false;

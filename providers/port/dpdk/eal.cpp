@@ -16,6 +16,7 @@
 #include <sstream>
 #include <vector>
 
+#include "lib/base/log/log.hpp"
 #include "providers/port/dpdk/device.hpp"
 #include "providers/port/dpdk/no_sigpipe.hpp"
 
@@ -167,6 +168,12 @@ Result<void> start_eal(const Options& options) {
                  "dpdk.huge=1: there are no free huge pages; as root: echo 220 > "
                  "/proc/sys/vm/nr_hugepages, or leave the key out"};
   outcome = init(options);
+  if (*outcome && rte_eal_has_hugepages() == 0 && options.huge != HugePages::never)
+    base::log(base::Subsystem::port, LogLevel::info, [] {
+      return std::string(
+          "dpdk: without huge pages, since there are no free ones: as root, echo 220 > "
+          "/proc/sys/vm/nr_hugepages");
+    });
   shared = {rte_eal_has_hugepages() != 0, options.memory_mb.value_or(kMemory_mb),
             options.eal_arguments};
   return *outcome;

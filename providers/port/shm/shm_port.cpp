@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "lib/base/full_fence.hpp"
+#include "lib/base/log/log.hpp"
 #include "lib/memory/guarded_copy.hpp"
 
 namespace weft::port {
@@ -24,6 +25,13 @@ transport::Capabilities capabilities_of(const shm::Options& options, uint32_t bu
   uint32_t threshold = 0;
   if (options.by_reference == shm::ByReference::always) threshold = options.threshold;
   if (options.by_reference == shm::ByReference::measured) threshold = shm::measure_pull_threshold();
+  if (threshold == 0 && options.by_reference != shm::ByReference::never)
+    base::log(base::Subsystem::port, LogLevel::info, [&] {
+      return "shm:" + options.job +
+             ": payloads are copied twice, through the ring: process_vm_readv is forbidden here (a "
+             "container's seccomp filter, or CAP_SYS_PTRACE is lacking) or was measured as no "
+             "faster";
+    });
   const auto half_ring = static_cast<uint32_t>(options.ring.data_bytes / 2);
   result.max_mtu = std::min(shm::kLargestMtu, half_ring);
   // Small enough that copying in, copying out and the engine's work overlap; a pull wants more.

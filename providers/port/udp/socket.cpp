@@ -16,8 +16,6 @@
 namespace weft::port::udp {
 namespace {
 
-constexpr int kReceiveBuffer = 4 << 20;
-
 void set(int fd, int level, int option, int value) noexcept {
   (void)::setsockopt(fd, level, option, &value, sizeof value);
 }
@@ -71,7 +69,7 @@ ReceiveSocket prepare_receive_socket(bool v4, const Options& options) noexcept {
   }
   if (options.gro) set(fd, SOL_UDP, UDP_GRO, 1);
   if (options.busy_poll) set(fd, SOL_SOCKET, SO_BUSY_POLL, static_cast<int>(options.busy_poll));
-  const int wanted = options.rcvbuf ? static_cast<int>(options.rcvbuf) : kReceiveBuffer;
+  const auto wanted = static_cast<int>(options.rcvbuf != 0 ? options.rcvbuf : kReceiveBuffer);
   result.buffer = set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, wanted);
   return result;
 }

@@ -12,6 +12,8 @@
 
 namespace weft::port::udp {
 
+inline constexpr uint32_t kReceiveBuffer = 4u << 20;  // bytes, if Options::rcvbuf is 0
+
 struct ReceiveSocket {
   Descriptor socket;
   uint32_t buffer = 0;  // what the kernel granted: it counts whole socket buffers against it

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "lib/base/check.hpp"
+#include "lib/base/log/log.hpp"
 #include "lib/base/memory_permitting.hpp"
 #include "lib/wire/int_block.hpp"
 #include "lib/wire/srd_headers.hpp"
@@ -90,6 +91,26 @@ transport::Capabilities describe(const LocalAddress& local, const Options& optio
   return result;
 }
 
+// What this machine has less of than was asked for.
+void log_fall_backs(const std::string& where, const Options& options, uint32_t segments,
+                    uint32_t buffer) {
+  using base::Subsystem;
+  if (options.gso && segments == 1)
+    base::log(Subsystem::port, LogLevel::info, [&] {
+      return "udp:" + where +
+             ": each packet is a system call: this kernel or interface has no UDP "
+             "segmentation (UDP_SEGMENT)";
+    });
+  const uint32_t wanted = options.rcvbuf != 0 ? options.rcvbuf : kReceiveBuffer;
+  const uint32_t granted = buffer / 2;  // the kernel counts twice what was asked for
+  if (granted < wanted)
+    base::log(Subsystem::port, LogLevel::info, [&] {
+      return "udp:" + where + ": the socket's receive buffer has " + std::to_string(granted) +
+             " of the " + std::to_string(wanted) +
+             " bytes wanted: as root, sysctl -w net.core.rmem_max=" + std::to_string(wanted);
+    });
+}
+
 uint32_t port_limit(const LocalAddress& local, const Options& options) {
   if (options.ports != 0) return options.ports;
   if (local.loopback) return 16;
@@ -135,6 +156,7 @@ Result<std::unique_ptr<transport::Port>> open_udp_port(const transport::PortOpti
   }
 
   const uint32_t segments = parsed->gso ? probe_segments(endpoint->local) : 1;
+  log_fall_backs(options.where, *parsed, segments, endpoint->socket.buffer);
   auto port = std::make_unique<UdpPort>(std::move(*endpoint), *parsed, segments);
   if (extra) port->add_telemetry(beside, std::move(*extra), parsed->batch);
   if (!port->usable())
