@@ -6,7 +6,10 @@ leaves nothing behind. In a network namespace whose interface `drops` loses what
 """
 import os
 import pathlib
+import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -40,11 +43,32 @@ ALONE = {
     "a firewall drops TCP": ("weft_write_bw --insecure --connect_wait 0.1 10.9.9.9", 1,
                              ["10.9.9.9:18515", "firewall"]),
     "no such process": ("weft_stat 4194304", 1, ["no process 4194304"]),
+    "a process without weft": ("weft_stat 1", 1, ["process 1 ", "no weft device open"]),
+    "no such rank": ("weft_coll -r 2 --root 5 broadcast -e 8", 1, ["root"]),
+    "a path MTU beyond the interface's": ("weft_write_bw -d roce+udp:drops,udp.mtu=4096", 1,
+                                          ["udp.mtu=4096", "at most"]),
+    "no such secret": ("weft_write_bw --secret SECRETS/none 127.0.0.1", 1,
+                       ["SECRETS/none", "No such file"]),
+    "a secret that others may read": ("weft_write_bw --secret SECRETS/open 127.0.0.1", 1,
+                                      ["SECRETS/open", "is not used", "0600"]),
 }
 
 # Two sides: server, client, what the server says, what the client says.
 DIFFER = "different options"
 TWO = {
+    "another provider": ("weft_write_bw -d roce+udp:lo", "weft_write_bw -d srd+udp:lo",
+                         ["refused 127.0.0.1", "type rc", "type srd"], ["type rc", "type srd"]),
+    "another port": ("weft_write_bw -d roce+udp:lo", "weft_write_bw -d roce+shm:a",
+                     ["refused 127.0.0.1", "roce+udp", "roce+shm"], ["roce+udp", "roce+shm"]),
+    "another secret": ("weft_write_bw --secret SECRETS/one", "weft_write_bw --secret SECRETS/two",
+                       ["refused 127.0.0.1", "fingerprint", "same secret"],
+                       ["fingerprint", "same secret"]),
+    "a secret on one side": ("weft_write_bw", "weft_write_bw --secret SECRETS/two",
+                             ["refused 127.0.0.1", "key of its user", "both sides WEFT_SECRET"],
+                             ["key of its user", "both sides WEFT_SECRET"]),
+    "insecure on one side": ("weft_write_bw", "weft_write_bw --insecure",
+                             ["refused 127.0.0.1", "insecure", "on both sides or on none"],
+                             ["insecure", "on both sides or on none"]),
     "another job": ("weft_write_bw -d roce+shm:a", "weft_write_bw -d roce+shm:b",
                     [DIFFER, "-d", "roce+shm:a", "roce+shm:b"],
                     [DIFFER, "-d", "roce+shm:a", "roce+shm:b"]),
@@ -66,8 +90,13 @@ TWO = {
 }
 
 
-def command(line):
-    name, *words = line.split()
+# Of connection set-up: "WEFT", version, mode, purpose, fingerprint (lib/crypto/terms.hpp).
+TERMS = struct.Struct(">4sHBB8s")
+LATER = TERMS.pack(b"WEFT", 999, 0, 1, bytes(8))
+
+
+def command(line, secrets):
+    name, *words = line.replace("SECRETS", secrets).split()
     return [BUILD / "bin" / name, *words]
 
 
@@ -81,6 +110,13 @@ class UserErrors(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
+        secrets = tempfile.TemporaryDirectory()
+        self.addCleanup(secrets.cleanup)
+        self.secrets = secrets.name
+        for name, mode in (("one", 0o600), ("two", 0o600), ("open", 0o644)):
+            path = pathlib.Path(self.secrets, name)
+            path.write_text(f"{name}: a secret of thirty-two bytes and more", encoding="ascii")
+            path.chmod(mode)
         self.running = []
 
     def tearDown(self):
@@ -88,13 +124,16 @@ class UserErrors(unittest.TestCase):
             if process.poll() is None:
                 process.kill()
                 self.fail(f"{process.args} still runs")
-        # Flight records of devices on which a request failed stay, in a folder of their own.
-        self.assertEqual(set(os.listdir("/dev/shm")) - {f"weft-{os.geteuid()}"}, set())
+        # What stays of a user: the folder of flight records of requests that failed, and a key.
+        left = [name for name in os.listdir("/dev/shm")
+                if not re.fullmatch(r"weft-\d+(\.key)?", name)]
+        self.assertEqual(left, [])
         self.assertEqual(os.listdir(self.folder.name), [])
 
     def start(self, line, **how):
         environment = dict(os.environ, TMPDIR=self.folder.name, **how.pop("env", {}))
-        process = subprocess.Popen(command(line), stdin=subprocess.DEVNULL, env=environment,
+        words = command(line, self.secrets)
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, env=environment,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
         self.running.append(process)
         return process
@@ -115,7 +154,7 @@ class UserErrors(unittest.TestCase):
             self.fail(f"{process.args} does not end: {process.communicate()}")
         self.assertEqual(process.returncode, code, errors)
         for piece in said:
-            self.assertIn(piece, errors)
+            self.assertIn(piece.replace("SECRETS", self.secrets), errors)
         self.assertLessEqual(len(errors.splitlines()), 3, errors)
 
     def test_one_side(self):
@@ -145,6 +184,59 @@ class UserErrors(unittest.TestCase):
         server.communicate()
         self.end(client, 1, ["retry_exceeded", "is its process running"])
 
+    def test_a_later_version(self):
+        server = self.serve("weft_write_bw --insecure")
+        with socket.create_connection(("127.0.0.1", PORT)) as peer:
+            peer.sendall(LATER)
+            self.end(server, 1, ["refused 127.0.0.1 port", "version 999", "this side 3"])
+            magic, version, *_ = TERMS.unpack(peer.recv(TERMS.size, socket.MSG_WAITALL))
+            self.assertEqual((magic, version), (b"WEFT", 3))  # so the client can say so, too
+        self.against(LATER, ["version 999", "this side 3"])
+
+    def against(self, answer, said, *words):
+        """A client whose server sends `answer`, and no more."""
+        with socket.create_server(("127.0.0.1", PORT)) as server:
+            client = self.start(" ".join(["weft_write_bw --insecure", *words, "127.0.0.1"]))
+            with server.accept()[0] as peer:
+                peer.sendall(answer)
+                self.end(client, 1, said)
+
+    def test_another_protocol(self):
+        self.against(b"HTTP/1.1 400 Bad Request\r\n\r\n",
+                     ["no weft connection", '"HTTP/1.1 400 Bad', "check host and port"])
+        self.against(b"220 ", ["no weft connection", '"220 "'])  # fewer bytes than terms have
+        server = self.serve("weft_write_bw")
+        with socket.create_connection(("127.0.0.1", PORT)) as peer:
+            peer.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            self.end(server, 1, ["refused 127.0.0.1 port", "no weft connection", '"GET / HTTP/1.1'])
+
+    def test_a_server_that_says_nothing(self):
+        self.against(b"", ["127.0.0.1:18515", "has said nothing for 2100 ms", "busy"],
+                     "--connect_wait 0.1")
+
+    def test_a_probe_of_the_port_ends_no_server(self):
+        server = self.serve("weft_write_bw -n 9")
+        socket.create_connection(("127.0.0.1", PORT)).close()
+        self.end(self.start("weft_write_bw -n 9 127.0.0.1"), 0, [])
+        self.end(server, 0, [])
+
+    def test_the_udp_port_is_taken(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+            taken.bind(("127.0.0.9", 4791))
+            self.end(self.start("weft_write_bw -d roce+udp:127.0.0.9"), 1,
+                     ["127.0.0.9", "4791", f"process {os.getpid()} "])
+
+    def test_little_memory(self):
+        import resource
+        little = lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))  # noqa: E731
+        self.end(self.start("weft_write_bw -s 1073741824", preexec_fn=little), 1, ["memory"])
+
+    def test_a_broken_module(self):
+        with tempfile.TemporaryDirectory() as modules:
+            pathlib.Path(modules, "port_dpdk.so").write_text("no module", encoding="ascii")
+            self.end(self.start("weft_write_bw -d roce+dpdk:net_memif",
+                                env={"WEFT_MODULE_PATH": modules}), 1, [modules, "port_dpdk"])
+
     def test_few_descriptors(self):
         import resource
         few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))  # noqa: E731
@@ -157,6 +249,27 @@ class UserErrors(unittest.TestCase):
         except (OSError, subprocess.SubprocessError) as error:  # a user namespace of one user
             self.skipTest(str(error))
         self.end(process, 1, ["CAP_NET_RAW"])
+
+    def test_full_shared_memory(self):
+        if os.getuid() != 0:
+            self.skipTest("only root can become another user")
+        full = pathlib.Path("/dev/shm/full")
+        self.addCleanup(full.unlink)
+        with open(full, "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, os.statvfs("/dev/shm").f_bavail * 4096)
+        # A user without a home keeps its key there.
+        self.end(self.start("weft_write_bw 127.0.0.1", user=65534, group=65534, extra_groups=[]), 1,
+                 ["/dev/shm/weft-65534.key", "No space left"])
+        full.unlink()
+        full.touch()
+
+    def test_another_user(self):
+        if os.getuid() != 0:
+            self.skipTest("only root can become another user")
+        server = self.serve("weft_write_bw")
+        client = self.start("weft_write_bw 127.0.0.1", user=65534, group=65534, extra_groups=[])
+        self.end(client, 1, ["run both as one user"])
+        self.end(server, 1, ["refused 127.0.0.1", "run both as one user"])
 
 
 def enter():
