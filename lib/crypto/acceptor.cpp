@@ -91,10 +91,12 @@ Result<bool> Acceptor::accept_waiting(const Security& security) {
     if (!stream) return stream.error();
     if (watch(fd)) waiting_.push_back({std::move(*stream), now, now, from});
   }
+  WEFT_DCHECK(waiting_.size() <= kPlaces);
   return any;
 }
 
 void Acceptor::refuse(size_t index, const Error& why) {
+  WEFT_DCHECK(index < waiting_.size() && why.code != Code::would_block);
   Stream refused = std::move(waiting_[index].stream);
   const base::SocketAddress from = waiting_[index].from;
   waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(index));
@@ -127,6 +129,7 @@ Result<Stream> Acceptor::find(const Welcome& welcome) {
       if (!std::exchange(peer.asked, true)) peer.since = base::wall_now();
     }
     if (ready) {
+      WEFT_DCHECK(stream.established());  // only then its peer is one that has the secret
       Stream taken = std::move(stream);
       epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, taken.fd(), nullptr);
       waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
@@ -151,6 +154,7 @@ void Acceptor::expire(const Security& security) {
   const auto silent =
       std::min_element(waiting_.begin(), waiting_.end(),
                        [](const Waiting& a, const Waiting& b) { return a.active < b.active; });
+  WEFT_DCHECK(silent != waiting_.end());
   if (now - silent->active >= kCrowdedLimit)
     refuse(static_cast<size_t>(silent - waiting_.begin()), late);
 }

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <vector>
 
+#include "lib/base/check.hpp"
 #include "lib/base/tcp.hpp"
 
 namespace weft::crypto {
@@ -58,6 +59,7 @@ Result<std::string> content_of(int fd, const std::string& name) {
     if (n == 0) break;
     size += static_cast<size_t>(n);
   }
+  WEFT_DCHECK(size <= content.size());
   content.resize(size);
   while (!content.empty() && (content.back() == '\n' || content.back() == '\r')) content.pop_back();
   if (content.size() >= kLeastSecretBytes && content.size() <= kMostSecretBytes) return content;
@@ -123,6 +125,7 @@ Result<void> make_user_secret(const std::string& path) {
   Result<std::string> suffix = random_secret();
   if (!secret) return secret.error();
   if (!suffix) return suffix.error();
+  WEFT_DCHECK(*secret != *suffix);
   const std::string draft = path + "." + suffix->substr(0, 16);
   const base::Socket file(
       ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -165,6 +168,7 @@ Result<std::string> random_secret() {
     text += kDigits[byte >> 4];
     text += kDigits[byte & 15];
   }
+  WEFT_DCHECK(text.size() == 2 * sizeof bytes && text.size() >= kLeastSecretBytes);
   return text;
 }
 

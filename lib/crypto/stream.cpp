@@ -60,6 +60,7 @@ Result<Stream> Stream::open(base::Socket socket, Side side, const Terms& terms) 
 void Stream::end() noexcept {
   if (fd() < 0) return;
   while (!flushed()) {
+    WEFT_DCHECK(sent_ < out_.size());
     const ssize_t n =
         ::send(fd(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n <= 0) break;
@@ -83,12 +84,14 @@ Result<void> Stream::flush() {
       return base::socket_error(errno, "lost the connection");
     }
   }
+  WEFT_DCHECK(sent_ == out_.size());
   out_.clear();
   sent_ = 0;
   return {};
 }
 
 Result<void> Stream::receive_raw(size_t most) {
+  WEFT_DCHECK(most != 0);  // recv() of no bytes looks like the end of the connection
   const size_t before = raw_.size();
   raw_.resize(before + most);
   for (;;) {
@@ -96,6 +99,7 @@ Result<void> Stream::receive_raw(size_t most) {
     const int error = n < 0 ? errno : 0;
     if (error == EINTR) continue;
     raw_.resize(before + static_cast<size_t>(std::max<ssize_t>(n, 0)));
+    WEFT_DCHECK(raw_.size() - before <= most);
     bytes_received_ += raw_.size() - before;
     if (n > 0) return {};
     if (n == 0) return Error{Code::disconnected, "the peer closed the connection"};
@@ -107,10 +111,12 @@ Result<void> Stream::receive_raw(size_t most) {
 
 Result<void> Stream::exchange_terms() {
   TermsBytes theirs;
+  WEFT_DCHECK(step_ == Step::terms && (side_ == Side::connecting || tls_ == nullptr));
   while (raw_.size() < sizeof theirs) {
     if (const Result<void> came = receive_raw(sizeof theirs - raw_.size()); !came) return came;
     if (const Result<void> weft = check_begin(raw_); !weft) return weft;
   }
+  WEFT_DCHECK(raw_.size() == sizeof theirs);  // nothing of TLS is read before the terms agree
   std::memcpy(&theirs, raw_.data(), sizeof theirs);
   raw_.clear();
   if (side_ == Side::listening) out_.append(text_of(terms_.bytes()));
@@ -130,6 +136,7 @@ Result<void> Stream::exchange_terms() {
 }
 
 Result<void> Stream::continue_tls() {
+  WEFT_DCHECK(step_ == Step::tls && tls_ != nullptr && raw_.empty());
   if (const Result<void> came = receive_raw(kMostHandshakeBytes); !came) return came;
   const Result<void> done = tls_->receive(bytes_of(raw_), received_, out_);
   raw_.clear();
@@ -189,7 +196,7 @@ Result<void> Stream::fill(size_t wanted) {
 }
 
 void Stream::consume(size_t size) {
-  WEFT_DCHECK(size <= received().size());
+  WEFT_DCHECK(size <= received().size() && consumed_ <= received_.size());
   consumed_ += size;
   if (consumed_ < received_.size() / 2 && consumed_ < kReceiveBytes) return;
   received_.erase(0, consumed_);

@@ -47,6 +47,7 @@ std::string_view variable(const char* name) {
 }
 
 Result<Terms> with_secret(Mode mode, Purpose purpose, const Result<std::string>& secret) {
+  WEFT_DCHECK(mode == Mode::job || mode == Mode::user);
   if (!secret) return secret.error();
   const Result<const Library*> library = load_library();
   if (!library) return library.error();
@@ -54,6 +55,7 @@ Result<Terms> with_secret(Mode mode, Purpose purpose, const Result<std::string>&
   if (!key) return key.error();
   const Result<Key> digest = (*library)->derive(*secret, "weft rendezvous: fingerprint");
   if (!digest) return digest.error();
+  WEFT_DCHECK(*key != *digest);  // the fingerprint is sent in clear text
   Terms terms{.mode = mode, .purpose = purpose, .key = *key};
   std::copy_n(digest->begin(), terms.fingerprint.size(), terms.fingerprint.begin());
   return terms;
@@ -154,6 +156,7 @@ Result<void> check_terms(const Terms& ours, const TermsBytes& theirs) {
                                              ", this side to " +
                                              std::string(name(static_cast<uint8_t>(ours.purpose))) +
                                              ": check host and port"};
+  WEFT_DCHECK(ours.mode != Mode::none);
   return {};
 }
 

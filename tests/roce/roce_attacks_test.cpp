@@ -75,6 +75,38 @@ TEST_CASE("all PSNs from a wrong source change nothing, threat:A01 roce:C-AV-97"
   CHECK(drain_transmit(t.victim(), t.world.now()) == 0);
 }
 
+// Damaged ones from ever new addresses, unknown opcodes, wrong sources and short ones, in turn.
+TEST_CASE("a million bad packets are counted exactly and cause few reports, threat:A35") {
+  Attack t;
+  const auto all = static_cast<uint32_t>(1e6 * std::min(1.0, scale())) & ~3u;
+  transport::Path path = path_of(t.a), wrong = path;
+  wrong.source = sim::host_address(66);
+  const std::vector<std::byte> good = t.request_frame(path, wire::kRcWriteOnly, Psn{});
+  std::vector<std::byte> damaged = good, unknown = good;
+  damaged.back() ^= std::byte{1};
+  unknown[0] = std::byte{0x1F};
+  sign(path, unknown);
+  const std::vector<std::byte> foreign = t.request_frame(wrong, wire::kRcWriteOnly, Psn{});
+  for (uint32_t i = 0; i < all / 4; ++i) {
+    transport::Path elsewhere = path;
+    elsewhere.source = Gid::from_ipv4(10, static_cast<uint8_t>(i >> 16),
+                                      static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(i));
+    give(t.victim(), elsewhere, damaged, t.world.now());
+    give(t.victim(), path, unknown, t.world.now());
+    give(t.victim(), wrong, foreign, t.world.now());
+    give(t.victim(), path, std::span(good).first(15), t.world.now());
+  }
+  CHECK(t.station_b.count(Count::rx_icrc_error) == all / 4);
+  CHECK(t.station_b.count(Count::rx_bad_source) == all / 4);
+  CHECK(t.station_b.count(Count::rx_bad_opcode) == all / 4);
+  CHECK(t.station_b.count(Count::rx_too_short) == all / 4);
+  uint32_t reports = 0;
+  while (t.victim().next_failing_peer()) ++reports;
+  CHECK(reports <= transport::IcrcWatch::kMaxReported);
+  CHECK(t.untouched());
+  CHECK(drain_transmit(t.victim(), t.world.now()) == 0);
+}
+
 TEST_CASE("a queue pair number is not reused early and does not reveal the next one, threat:A03") {
   World world(7);
   roce::Engine& engine = world.add_station({.memory = 4096}).engine();

@@ -115,6 +115,12 @@ TEST_CASE("a ring of switches with small buffers deadlocks under PFC, and the cy
   // A circle through all four: "4 -> 5 -> 6 -> 7 -> 4" from any of them.
   CHECK(std::count(stuck.deadlock.begin(), stuck.deadlock.end(), '>') == 4);
   CHECK(stuck.deadlock.front() == stuck.deadlock.back());
+  // Without PFC a full buffer drops, and nothing waits for anything. //= threat:A23
+  const RunResult lossy =
+      simulate(*ring, "none", flows, with({{"switch.buffer_mb", "0.5"}, {"switch.pfc", "0"}}));
+  CHECK(!lossy.deadlocked);
+  CHECK(lossy.counters.dropped > 0);
+  for (const FlowResult& flow : lossy.flows) CHECK(flow.fct_ns > 0);
   // Enough room, or a window that fits, and nothing is ever paused.
   const RunResult windowed = simulate(*ring, "hpcc", flows);
   CHECK(!windowed.deadlocked);

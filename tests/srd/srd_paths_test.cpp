@@ -81,6 +81,32 @@ TEST_CASE("one of eight spines is cut: its packets arrive over others within 500
   }
 }
 
+// What waits arrives when the pause ends, after all of it was sent again over other spines.
+TEST_CASE("a spine is paused for 100 ms: traffic goes over others after 3 timeouts, threat:A23") {
+  SrdOptions o = paths_options();
+  SrdSpines net(o, {});
+  Stream stream(net, 65536, 64);
+  net.run_for(kMs * 2);
+  uint64_t begin = stream.bytes();
+  net.run_for(kMs * 2);
+  const uint64_t healthy = stream.bytes() - begin;
+  for (const auto& leaf : net.leaves) leaf->pause(3);
+  net.run_for(o.config.least_rto * 3);
+  begin = stream.bytes();
+  net.run_for(kMs * 2);
+  const uint64_t beside = stream.bytes() - begin;
+  std::printf("beside a paused spine %.2f of the rate\n", double(beside) / double(healthy));
+  CHECK(beside >= healthy * 3 / 4);  // seven of eight spines are left
+  net.run_for(kMs * 98);
+  for (const auto& leaf : net.leaves) leaf->resume();
+  begin = stream.bytes();
+  net.run_for(kMs * 2);
+  CHECK(stream.bytes() - begin >= healthy * 3 / 4);
+  stream.stop();
+  net.run_for(kMs * 5);
+  CHECK(stream.idle());
+}
+
 TEST_CASE("a spine that was cut is used again after it is repaired") {
   SrdSpines net(paths_options(), {});
   Stream stream(net, 65536, 64);

@@ -39,10 +39,18 @@ class Leaf final : public sim::Node {
     }
   }
 
+  // As with PFC: what is sent over the spine waits until resume().
+  void pause(uint32_t spine) { paused_ = spine; }
+  void resume() {
+    const uint32_t was = std::exchange(paused_, UINT32_MAX);
+    for (sim::Packet* packet : std::exchange(waiting_, {})) (void)spines_[was]->send(packet);
+  }
+
   void arrive(sim::Packet* packet, Instant now) override {
     const uint32_t mixed = (packet->path.source_port ^ salt) * 0x9E3779B1u;
     const uint32_t spine = static_cast<uint32_t>((mixed >> 16) % spines_.size());
     ++sent[spine];
+    if (spine == paused_) return waiting_.push_back(packet);
     if (!cut[spine] && (loss_ppm[spine] == 0 || random_.below(1'000'000) >= loss_ppm[spine])) {
       (void)spines_[spine]->send(packet);
       return;
@@ -62,6 +70,8 @@ class Leaf final : public sim::Node {
   sim::Network& network_;
   std::vector<std::unique_ptr<sim::Link>> spines_;
   base::Random random_{7};
+  uint32_t paused_ = UINT32_MAX;
+  std::vector<sim::Packet*> waiting_;
 
  public:
   std::vector<bool> cut;

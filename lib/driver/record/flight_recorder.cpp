@@ -71,6 +71,7 @@ void FlightRecorder::open(const RecordIdentity& identity, Instant now) noexcept 
 
 // False: why_ is set.
 bool FlightRecorder::make_file(const RecordIdentity& identity, Instant now) {
+  WEFT_DCHECK(header_ == nullptr && path_.empty());
   const Result<std::string> folder = make_record_folder();
   if (!folder) return why_ = folder.error().message, false;
   remove_old_records(*folder, kKeptRecords);
@@ -112,6 +113,7 @@ bool FlightRecorder::make_file(const RecordIdentity& identity, Instant now) {
 }
 
 void FlightRecorder::update_clocks(Instant now) noexcept {
+  WEFT_DCHECK(header_ != nullptr);
   header_->clocks[0] = header_->clocks[1];
   // `now` may be old: the two clocks are read together.
   header_->clocks[1] = {base::wall_now().ps, wall_ns()};
@@ -131,6 +133,7 @@ void FlightRecorder::note_short(RecordedEvent& event, const std::byte* bytes,
 
 void FlightRecorder::note(EventKind kind, uint64_t head, uint64_t place, Instant now) noexcept {
   if (events_ == nullptr) return;
+  WEFT_DCHECK(header_ != nullptr);
   events_[written_ % kRecordedEvents] = {.at_ps = now.ps,
                                          .head = head,
                                          .place = place,

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/base/check.hpp"
 #include "lib/base/memory_permitting.hpp"
 #include "lib/driver/record/event.hpp"
 
@@ -106,6 +107,7 @@ uint64_t start_of_process(int32_t process) noexcept {
   const ssize_t length = ::read(file, text, sizeof text - 1);
   ::close(file);
   if (length <= 0) return 0;
+  WEFT_DCHECK(static_cast<size_t>(length) < sizeof text);
   text[length] = '\0';
   // The second field is the program's name in parentheses, which may hold anything.
   const char* at = std::strrchr(text, ')');

@@ -3,6 +3,7 @@
 // endpoint gets an incarnation, which costs no memory; only a packet that names it makes its sender
 // known.
 // lib/srd/README.md says why nothing is executed twice when either process is another one.
+#include "lib/base/check.hpp"
 #include "lib/srd/receive/receive.hpp"
 
 namespace weft::srd {
@@ -10,6 +11,7 @@ namespace weft::srd {
 //= threat:A17 no state, and no more bytes than the hello has
 void on_hello(ReceiveContext& ctx, const Arrival& arrival) noexcept {
   const wire::SrdPacket& p = arrival.packet;
+  WEFT_DCHECK(p.opcode == wire::SrdOpcode::hello && p.hello != nullptr);
   const Gid& source = arrival.frame.path->source;
   const uint32_t prefix = p.source.value >> 16;
   ctx.count(Count::peers_challenged);
@@ -32,6 +34,7 @@ void on_hello(ReceiveContext& ctx, const Arrival& arrival) noexcept {
 // when we issued its incarnation.
 void on_welcome(ReceiveContext& ctx, Peer& peer, const Arrival& arrival) noexcept {
   const wire::SrdPacket& p = arrival.packet;
+  WEFT_DCHECK(p.opcode == wire::SrdOpcode::welcome && p.hello != nullptr);
   const wire::SrdHello& hello = *p.hello;
   if (!ctx.incarnations.accepts(p.incarnation, peer.address, peer.qpn_prefix, hello.stamp,
                                 arrival.now))
@@ -51,6 +54,7 @@ void on_welcome(ReceiveContext& ctx, Peer& peer, const Arrival& arrival) noexcep
              .stamp = hello.issued,
              .process = hello.process,
              .learned = ctx.incarnations.take_stamp(arrival.now)};
+  WEFT_DCHECK(welcome.learned != 0 && welcome.hellos == 0);
   ctx.activate(peer);
 }
 
@@ -90,6 +94,7 @@ Peer* introduce(ReceiveContext& ctx, Peer* peer, const Arrival& arrival) noexcep
   }
   known = {.incarnation = p.incarnation, .stamp = stamp, .process = process};
   if (other) lose_process(ctx, *peer);
+  WEFT_DCHECK(peer->introduced.incarnation == p.incarnation && p.incarnation != 0);
   return peer;
 }
 

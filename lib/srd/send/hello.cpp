@@ -3,6 +3,7 @@
 // before.
 #include <algorithm>
 
+#include "lib/base/check.hpp"
 #include "lib/srd/send/send.hpp"
 
 namespace weft::srd {
@@ -16,6 +17,7 @@ Duration until_next_hello(SendContext& ctx, uint8_t hellos) noexcept {
   const int64_t jitter = 256 + static_cast<int64_t>(ctx.random().below(256));
   const Duration after =
       ctx.config.least_rto / 256 * (jitter << std::min<int>(hellos, kMostDoublings));
+  WEFT_DCHECK(jitter >= 256 && jitter < 512);
   return std::min(after, std::max(ctx.config.first_rto, ctx.config.least_rto * 2));
 }
 
@@ -48,6 +50,7 @@ void send_hello(SendContext& ctx, Peer& peer, Instant now) noexcept {
   wire::srd_emit(at, p, 0);
   ctx.builder().finish();
   welcome.hellos = static_cast<uint8_t>(std::min(welcome.hellos + 1, 255));
+  WEFT_DCHECK(welcome.hellos != 0 && welcome.hello_at > now);
   ctx.arm(peer, welcome.hello_at);
 }
 
