@@ -156,8 +156,10 @@ TEST_CASE("a failed request is one line that says what to do") {
     INFO(spec);
     for (const std::string& line : lines.all()) UNSCOPED_INFO(line);
     REQUIRE(lines.with(text) == 1);
-    CHECK(lines.with(to_string(a.device.attributes().gid) + ", queue pair " +
-                     std::to_string(a.qp.number().value) +
+    CHECK(lines.with(to_string(a.device.attributes().gid) + " queue pair " +
+                     std::to_string(a.qp.number().value) + " to " +
+                     to_string(b.device.attributes().gid) + " queue pair " +
+                     std::to_string(b.qp.number().value) +
                      ": a request ended in remote_access_error: ") == 1);
   }
 }

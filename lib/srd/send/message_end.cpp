@@ -119,6 +119,7 @@ void complete_request(SendContext& ctx, Message& m, Status status) noexcept {
         {.status = status,
          .qp = c.qp,
          .peer = m.peer->address,
+         .peer_qp = m.dest,
          .retries = status == Status::rnr_retry_exceeded ? m.rnr.tries : 0u,
          .waited = status == Status::retry_exceeded ? ctx.config.dead_peer_timeout : Duration{}});
   ctx.complete(*m.qp, *m.qp->send_cq, c, false);
