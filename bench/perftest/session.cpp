@@ -47,7 +47,7 @@ Result<Pages> Pages::map(size_t size) {
   void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED)
     return Error{Code::no_memory,
-                 "cannot map " + std::to_string(size) + " bytes: use smaller -s, -q or --buffers"};
+                 "cannot map " + std::to_string(size) + " bytes of memory: use smaller -s, -q or --buffers"};
   Pages pages;
   pages.data_ = static_cast<std::byte*>(p);
   pages.size_ = size;

@@ -7,6 +7,7 @@ leaves nothing behind. In a network namespace whose interface `drops` loses what
 import os
 import pathlib
 import re
+import shlex
 import signal
 import socket
 import struct
@@ -50,7 +51,7 @@ ALONE = {
     "no such secret": ("weft_write_bw --secret SECRETS/none 127.0.0.1", 1,
                        ["SECRETS/none", "No such file"]),
     "a secret that others may read": ("weft_write_bw --secret SECRETS/open 127.0.0.1", 1,
-                                      ["SECRETS/open", "is not used", "0600"]),
+                                      ["SECRETS/open", "is not used", "chmod 600"]),
 }
 
 # Two sides: server, client, what the server says, what the client says.
@@ -253,15 +254,16 @@ class UserErrors(unittest.TestCase):
     def test_full_shared_memory(self):
         if os.getuid() != 0:
             self.skipTest("only root can become another user")
-        full = pathlib.Path("/dev/shm/full")
-        self.addCleanup(full.unlink)
-        with open(full, "wb") as file:
-            os.posix_fallocate(file.fileno(), 0, os.statvfs("/dev/shm").f_bavail * 4096)
-        # A user without a home keeps its key there.
-        self.end(self.start("weft_write_bw 127.0.0.1", user=65534, group=65534, extra_groups=[]), 1,
-                 ["/dev/shm/weft-65534.key", "No space left"])
-        full.unlink()
-        full.touch()
+        # A user without a home keeps its key there. Other processes keep theirs: the full one is in
+        # a mount namespace of its own.
+        full = ("mount -t tmpfs -o size=4k,mode=1777 none /dev/shm && head -c 4096 /dev/zero "
+                ">/dev/shm/full && exec setpriv --reuid=65534 --regid=65534 --clear-groups -- ")
+        words = command("weft_write_bw 127.0.0.1", self.secrets)
+        process = subprocess.Popen(["unshare", "--mount", "sh", "-c", full + shlex.join(map(str, words))],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.running.append(process)
+        self.end(process, 1, ["/dev/shm/weft-65534.key", "No space left"])
 
     def test_another_user(self):
         if os.getuid() != 0:

@@ -43,7 +43,7 @@ struct Page {
     text += "# HELP " + family + " " + help + "\n# TYPE " + family + " " + type + "\n";
   }
   void value(const std::string& family, const std::string& labels, const Json& value) {
-    (void)value.get<double>();  // throws if another process says what is no number
+    if (!value.is_boolean()) (void)value.get<double>();  // throws if a process gives no number
     text += family + "{" + labels + "} " +
             (value.is_boolean() ? (value.get<bool>() ? "1" : "0") : value.dump()) + "\n";
   }
