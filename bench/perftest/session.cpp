@@ -46,8 +46,8 @@ Pages::~Pages() {
 Result<Pages> Pages::map(size_t size) {
   void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED)
-    return Error{Code::no_memory,
-                 "cannot map " + std::to_string(size) + " bytes of memory: use smaller -s, -q or --buffers"};
+    return Error{Code::no_memory, "cannot map " + std::to_string(size) +
+                                      " bytes of memory: use smaller -s, -q or --buffers"};
   Pages pages;
   pages.data_ = static_cast<std::byte*>(p);
   pages.size_ = size;

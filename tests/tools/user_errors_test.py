@@ -259,7 +259,8 @@ class UserErrors(unittest.TestCase):
         full = ("mount -t tmpfs -o size=4k,mode=1777 none /dev/shm && head -c 4096 /dev/zero "
                 ">/dev/shm/full && exec setpriv --reuid=65534 --regid=65534 --clear-groups -- ")
         words = command("weft_write_bw 127.0.0.1", self.secrets)
-        process = subprocess.Popen(["unshare", "--mount", "sh", "-c", full + shlex.join(map(str, words))],
+        process = subprocess.Popen(["unshare", "--mount", "sh", "-c",
+                                    full + shlex.join(map(str, words))],
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         self.running.append(process)
