@@ -88,7 +88,9 @@ struct ProcessWatch : Endpoint {
 // The link that we send to `gid` on.
 struct OutLink : Endpoint {
   explicit OutLink(const Gid& name) : Endpoint(Kind::out), gid(name) {
-    if (is_name_of(NameOf::slot, name)) slot = name.bytes[15];
+    if (!is_name_of(NameOf::slot, name)) return;
+    slot = name.bytes[15];
+    WEFT_DCHECK(slot >= transport::kFirstSlot && slot <= transport::kLastSlot);
   }
 
   Gid gid;                           // the name of the peer's socket
@@ -100,6 +102,7 @@ struct OutLink : Endpoint {
   bool blocked = false;              // the last frame did not fit
   bool is_self = false;
   bool watched = false;  // the process watch is in the epoll set
+  bool refused = false;  // the last attempt to connect was: no one listens there
   pid_t pid = 0;
   int64_t retry_at_ns = 0;       // down: when to connect again
   int64_t blocked_since_ns = 0;  // of the ring position `blocked_at`

@@ -59,9 +59,22 @@ void Names::release_service(uint64_t service) {
   if (found == services_.end()) return;
   events_.remove(found->second->socket);
   services_.erase(found);
-  (void)forget_closed(closed_.size() < kMostClosed ? kMoment : 0);
+  (void)forget_closed(kMoment);
+  const Gid name = of_closed(service);
+  const auto ours = std::find_if(closed_.begin(), closed_.end(), [&](const Closed& closed) {
+    return closed.listener->name == name;
+  });
+  if (ours != closed_.end()) {
+    ours->at_ns = monotonic_ns();
+    std::rotate(ours, ours + 1, closed_.end());
+    return;
+  }
+  if (closed_.size() == kMostClosed) {
+    events_.remove(closed_.front().listener->socket);
+    closed_.erase(closed_.begin());
+  }
   // Where another port has the name, that one drops or refuses the requests.
-  Result<std::unique_ptr<Listener>> listener = listen(of_closed(service));
+  Result<std::unique_ptr<Listener>> listener = listen(name);
   if (listener) closed_.push_back({*std::move(listener), monotonic_ns()});
 }
 

@@ -57,7 +57,7 @@ class Names {
     int64_t at_ns = 0;
   };
   static constexpr int64_t kMoment = 1'000'000'000;  // as cm::kBetweenListeners
-  static constexpr size_t kMostClosed = 8;
+  static constexpr size_t kMostClosed = 64;          // as cm::ClosedServices
 
   Result<std::unique_ptr<Listener>> listen(const Gid& name);
   bool forget_closed(int64_t older_than_ns) noexcept;
@@ -68,7 +68,7 @@ class Names {
   Gid gid_, own_, shared_;
   std::unique_ptr<Listener> listener_;
   std::map<uint64_t, std::unique_ptr<Listener>> services_;
-  std::vector<Closed> closed_;
+  std::vector<Closed> closed_;  // the oldest first
 };
 
 }  // namespace weft::port::shm

@@ -14,6 +14,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "lib/transport/shared_address.hpp"
+
 namespace weft::port::shm {
 
 namespace {
@@ -49,6 +51,12 @@ Gid make_gid(uint64_t id, NameOf kind) noexcept {
 bool is_name_of(NameOf kind, const Gid& gid) noexcept {
   return std::equal(kGidPrefix.begin(), kGidPrefix.end(), gid.bytes.begin()) &&
          gid.bytes[7] == static_cast<uint8_t>(kind);
+}
+
+bool is_name_of_slot(const Gid& gid) noexcept {
+  const transport::Slot slot = gid.bytes[15];
+  return slot >= transport::kFirstSlot && slot <= transport::kLastSlot &&
+         gid == make_gid(slot, NameOf::slot);
 }
 
 // FNV-1a of the user and the job.

@@ -34,6 +34,8 @@ enum class NameOf : uint8_t {
 };
 Gid make_gid(uint64_t id, NameOf kind = NameOf::port) noexcept;
 bool is_name_of(NameOf kind, const Gid& gid) noexcept;
+// Of a slot that a port may have.
+bool is_name_of_slot(const Gid& gid) noexcept;
 // The address that ports of our user in the job share. No socket has that name.
 Gid shared_gid(std::string_view job) noexcept;
 

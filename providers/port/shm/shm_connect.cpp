@@ -37,6 +37,7 @@ Connect ShmPort::connect(OutLink& link) noexcept {
   } catch (const std::bad_alloc&) {
     link.ring.reset();
   }
+  link.refused = result == Connect::refused;
   if (result != Connect::ok) {
     events_.remove(link.socket);
     link.mapping = {};
@@ -160,7 +161,7 @@ void ShmPort::admit(Handshake& handshake) {
   const shm::Hello& hello = handshake.hello;
   const shm::RingGeometry geometry{hello.slots, hello.data_bytes};
   handshake.done = true;
-  const bool shares = shm::is_name_of(shm::NameOf::slot, hello.source);
+  const bool shares = shm::is_name_of_slot(hello.source);
   if (hello.destination != handshake.listener || !names_.listens_at(handshake.listener) ||
       hello.source == names_.own() ||
       !(shares || shm::is_name_of(shm::NameOf::port, hello.source)) || !geometry.valid()) {

@@ -60,7 +60,8 @@ OutLink* ShmPort::route(const transport::TxFrame& frame) noexcept {
     return shm::is_name_of(shm::NameOf::port, destination) ? route_to(destination) : nullptr;
   const transport::Addressee to = transport::addressee_of(frame);
   if (to.service) return route_to_listener(*to.service);
-  return to.slot == 0 ? nullptr : route_to(shm::make_gid(to.slot, shm::NameOf::slot));
+  const Gid name = shm::make_gid(to.slot, shm::NameOf::slot);
+  return shm::is_name_of_slot(name) ? route_to(name) : nullptr;
 }
 
 // The link to the socket of that name.
@@ -84,7 +85,7 @@ OutLink* ShmPort::route_to_listener(uint64_t service) noexcept {
     OutLink* const link = names_.listens_at(name) ? nullptr : route_to(name);
     if (link == nullptr) break;
     const bool rests = !link->ring && shm::monotonic_ns() < link->retry_at_ns;
-    if (!rests && connect(*link) != shm::Connect::refused) return link;
+    if (!(rests ? link->refused : connect(*link) == shm::Connect::refused)) return link;
   }
   return route_to(names_.own());
 }

@@ -154,6 +154,24 @@ TEST_CASE("shm: an invalid hello is refused, and idle connections are bounded (t
   check_alive(*victim);
 }
 
+TEST_CASE("shm: a hello of a slot that no port can have is refused (threat:A31)") {
+  auto victim = open_port(job());
+  for (const uint64_t id : {uint64_t{0}, uint64_t{255}, uint64_t{0x101}}) {
+    Forger forger(job());
+    const Gid slot = shm::make_gid(id, shm::NameOf::slot);
+    const auto listener = shm::listen_at(job(), slot);
+    REQUIRE(listener);
+    forger.hello.source = slot;
+    const uint64_t before = counter(*victim, "shm_rx_bad_hello");
+    forger.send_handshake(victim->address());
+    look_around(*victim);
+    CHECK(forger.cut());
+    CHECK(counter(*victim, "shm_rx_bad_hello") == before + 1);
+  }
+  CHECK(counter(*victim, "shm_links_in") == 0);
+  check_alive(*victim);
+}
+
 TEST_CASE("shm: invalid ring contents cut the link of their sender only (threat:A13)") {
   auto victim = open_port(job());
   weft::base::Random random(GENERATE(range(1, 40)));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ports that share the address of their job (shm.shared=1): frames find the port of their queue
 // pair, requests the port that listens for their service.
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <csignal>
@@ -167,6 +168,34 @@ TEST_CASE("shm: a service whose listener closes stays with it for a moment, or t
   b->release_service(kService);
   REQUIRE(b->claim_service(kService));
   CHECK(request_goes_to(*b, *client));
+}
+
+TEST_CASE("shm: twenty services whose listeners close stay with them for a moment") {
+  auto client = open_shared(), a = open_shared();
+  constexpr uint64_t kServices = 20;
+  for (uint64_t i = 0; i < kServices; ++i) REQUIRE(a->claim_service(kService + i));
+  for (uint64_t i = 0; i < kServices; ++i) a->release_service(kService + i);
+  for (uint64_t i = 0; i < kServices; ++i) REQUIRE(send(*client, *a, request(kService + i)));
+  std::vector<Received> refused;
+  for (int i = 0; i < 3000; ++i) collect(*client, refused);
+  CHECK(refused.empty());
+}
+
+TEST_CASE("shm: without descriptors a request is lost, and not refused though a port listens") {
+  auto client = open_shared(), a = open_shared();
+  REQUIRE(a->claim_service(kService));
+  CHECK(request_arrives(*client, *client, kService + 1));  // to itself: no port listens there
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit none = before;
+  none.rlim_cur = 3;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  // The first attempt finds no descriptor; those soon after it do not try.
+  for (int i = 0; i < 100; ++i) send(*client, *a, request(kService));
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  std::vector<Received> refused;
+  for (int i = 0; i < 3000; ++i) collect(*client, refused);
+  CHECK(refused.empty());
 }
 
 TEST_CASE("shm: the next process listens after the first one was killed") {
