@@ -36,10 +36,6 @@ Gid address_in(const ifaddrs& entry) noexcept {
   return gid_of(there);
 }
 
-bool is_loopback_ipv4(const Gid& address) noexcept {
-  return address.is_ipv4() && address.bytes[kIpv4At] == 127;
-}
-
 class ControlSocket {
  public:
   ControlSocket() noexcept : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
@@ -71,7 +67,8 @@ uint32_t speed_of(const ControlSocket& socket, ifreq about) noexcept {
 uint32_t interface_for(const Gid& address) noexcept {
   const Entries entries = all_addresses();
   for (const ifaddrs* entry = entries.get(); entry != nullptr; entry = entry->ifa_next) {
-    const bool local = is_loopback_ipv4(address) && (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    const bool local =
+        address.is_ipv4() && is_loopback(address) && (entry->ifa_flags & IFF_LOOPBACK) != 0;
     if (address != Gid{} && (local || address_in(*entry) == address))
       return ::if_nametoindex(entry->ifa_name);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Conversion between socket addresses and GIDs.
+// GIDs as addresses: conversion from and to socket addresses, and which are loopback.
 #pragma once
 
 #include <netinet/in.h>
@@ -12,6 +12,14 @@
 namespace weft::base {
 
 inline constexpr size_t kIpv4At = 12;  // offset of the four IPv4 bytes in a Gid
+
+// In 127/8, or ::1: packets from other hosts do not reach it.
+inline bool is_loopback(const Gid& gid) noexcept {
+  if (gid.is_ipv4()) return gid.bytes[kIpv4At] == 127;
+  Gid v6;
+  v6.bytes[15] = 1;
+  return gid == v6;
+}
 
 // The GID of an address of AF_INET or AF_INET6; empty for other families.
 inline Gid gid_of(const sockaddr_storage& address) noexcept {

@@ -10,6 +10,7 @@
 
 #include "lib/adapters/fi/common/calls.hpp"
 #include "lib/adapters/fi/common/hints.hpp"
+#include "lib/base/socket_gid.hpp"
 
 namespace weft::fi {
 namespace {
@@ -27,18 +28,12 @@ bool is_unspecified(const Gid& gid) noexcept {
   return gid == Gid{} || gid == Gid::from_ipv4(0, 0, 0, 0);
 }
 
-bool is_loopback(const Gid& gid) noexcept {
-  Gid v6;
-  v6.bytes[15] = 1;
-  return gid == v6 || (gid.is_ipv4() && gid.bytes[12] == 127);
-}
-
 // The address of the device for what a caller names it: a device has one address, and callers may
 // name none, loopback or any address of this host.
 Gid own_address(const Gid& asked, const Gid& own) noexcept {
   if (is_unspecified(asked) || asked == own) return own;
-  if (asked.is_ipv4() && own.is_ipv4() && is_loopback(own)) return asked;
-  return is_loopback(asked) || is_of_this_host(asked) ? own : asked;
+  if (asked.is_ipv4() && own.is_ipv4() && base::is_loopback(own)) return asked;
+  return base::is_loopback(asked) || is_of_this_host(asked) ? own : asked;
 }
 
 // Where node and service say the caller is, or its peer; or the hints do.

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/socket_gid.hpp"
+
 namespace weft::rdmacm {
 
 namespace {
@@ -84,12 +86,12 @@ bool shares_prefix(const Gid& a, const Gid& b) {
 bool is_like(const Context& context, const Gid& gid) {
   const DeviceAttributes& has = context.device.attributes();
   if (has.port == "shm") return shares_prefix(has.gid, gid);
-  return is_loopback(has.gid) == is_loopback(gid);
+  return base::is_loopback(has.gid) == base::is_loopback(gid);
 }
 
 Context* loopback_device() {
   return first_device(
-      [](const Context& context) { return is_loopback(context.device.attributes().gid); });
+      [](const Context& context) { return base::is_loopback(context.device.attributes().gid); });
 }
 
 }  // namespace
@@ -120,12 +122,6 @@ Gid gid_of(const sockaddr* address) noexcept {
 bool is_any(const sockaddr* address) noexcept {
   const Gid gid = gid_of(address);
   return gid == Gid{} || gid == Gid::from_ipv4(0, 0, 0, 0);
-}
-
-bool is_loopback(const Gid& gid) noexcept {
-  Gid v6;
-  v6.bytes[15] = 1;
-  return gid == v6 || (gid.is_ipv4() && gid.bytes[12] == 127);
 }
 
 uint16_t port_of(const sockaddr* address) noexcept {
@@ -166,7 +162,7 @@ std::string text_of(const Gid& gid, uint16_t port) {
 
 Context* device_at(const Gid& address) {
   if (Context* const exact = device_with(address)) return exact;
-  if (is_loopback(address))
+  if (base::is_loopback(address))
     if (Context* const loopback = loopback_device()) return loopback;
   return is_of_this_host(address) ? device_for_this_host() : nullptr;
 }
@@ -176,7 +172,7 @@ std::optional<Path> find_path(const std::optional<Gid>& source, const sockaddr* 
   const Gid to = gid_of(destination);
   const std::optional<Gid> from = source ? source : kernel_source(destination);
   if (device == nullptr && from) device = device_with(*from);
-  if (device == nullptr && is_loopback(to)) device = loopback_device();
+  if (device == nullptr && base::is_loopback(to)) device = loopback_device();
   if (device == nullptr)
     device = first_device(
         [&](const Context& context) { return shares_prefix(context.device.attributes().gid, to); });
@@ -184,7 +180,7 @@ std::optional<Path> find_path(const std::optional<Gid>& source, const sockaddr* 
   const bool serves_it = device != nullptr && (has_address(*device, to) || is_like(*device, to));
   if (serves_it && own.is_ipv4() == to.is_ipv4())
     return Path{device, from && has_address(*device, *from) ? *from : own, to};
-  if (!is_loopback(to) && !is_of_this_host(to)) return {};
+  if (!base::is_loopback(to) && !is_of_this_host(to)) return {};
   if (device == nullptr) device = device_for_this_host();
   if (device == nullptr) return {};
   return Path{device, from.value_or(to), device->device.attributes().gid};

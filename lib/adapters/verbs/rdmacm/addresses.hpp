@@ -14,7 +14,6 @@ namespace weft::rdmacm {
 // False: an address family that rdma_cma.h knows and this library does not (AF_IB), or none.
 bool is_ip(const sockaddr* address) noexcept;
 bool is_any(const sockaddr* address) noexcept;
-bool is_loopback(const Gid& gid) noexcept;
 size_t length_of(const sockaddr* address) noexcept;
 Gid gid_of(const sockaddr* address) noexcept;
 uint16_t port_of(const sockaddr* address) noexcept;
