@@ -73,7 +73,9 @@ Row local_senders(const weft::Device& device) {
   if (a.provider == "ibverbs")
     return {"local_senders", "adapter", "the adapter decides who can forge packets of a peer"};
   if (a.port == "shm")
-    return {"local_senders", "none", "no other process can send in the name of a peer"};
+    return {"local_senders", "none",
+            "no process of another user can send here; with shm.shared=1 those of yours are one "
+            "sender"};
   if (checked)
     return {"local_senders", "user",
             "no process of another user here can forge packets of a peer, except with CAP_NET_RAW"};

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/base/socket_gid.hpp"
 #include "providers/port/udp/descriptor.hpp"
 
 namespace weft::port::udp {
@@ -52,8 +53,6 @@ bool is_link_local(const Gid& gid) { return gid.bytes[0] == 0xFE && (gid.bytes[1
 bool needs_scope(const Gid& gid) {
   return is_link_local(gid) || (gid.bytes[0] == 0xFF && (gid.bytes[1] & 0xF) <= 2);
 }
-
-bool is_ipv4_loopback(const Gid& gid) { return gid.is_ipv4() && gid.bytes[12] == 127; }
 
 // Smaller is better: IPv4, then global IPv6, then link-local.
 int preference(const Gid& gid) { return gid.is_ipv4() ? 0 : is_link_local(gid) ? 2 : 1; }
@@ -110,13 +109,6 @@ std::string text_of(const Gid& gid) {
   return text;
 }
 
-bool is_loopback(const Gid& gid) noexcept {
-  if (gid.is_ipv4()) return is_ipv4_loopback(gid);
-  Gid loopback{};
-  loopback.bytes[15] = 1;
-  return gid == loopback;
-}
-
 bool next_loopback(Gid& gid) noexcept {
   uint32_t host = (uint32_t{gid.bytes[14]} << 8 | gid.bytes[15]) + 1;
   while ((host & 0xFF) == 0 || (host & 0xFF) == 255) ++host;
@@ -136,7 +128,7 @@ Result<LocalAddress> resolve(const std::string& where) {
   Gid wanted;
   uint32_t zone = 0;
   const bool literal = parse_literal(where, wanted, zone);
-  if (literal && is_ipv4_loopback(wanted)) {
+  if (literal && wanted.is_ipv4() && base::is_loopback(wanted)) {
     local.gid = wanted;
     local.claim = Claim::exclusive;
     local.interface_mtu = mtu_of("lo");

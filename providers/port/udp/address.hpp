@@ -59,9 +59,6 @@ struct LocalAddress {
   bool ipv4() const { return gid.is_ipv4(); }
 };
 
-// In 127/8, or ::1: packets from other hosts do not reach it.
-bool is_loopback(const Gid& gid) noexcept;
-
 // From one address of 127/8 to the next that a device may have for itself; false: it was the last.
 bool next_loopback(Gid& gid) noexcept;
 

@@ -23,8 +23,9 @@ struct Options {
   uint32_t switched = 0;            // frames come through a weft_switch, which holds our UDP ports
   uint32_t check_senders = 0;       // datagrams of this host come from ports of the peer's user
   uint32_t mtu = 0;    // payload of a packet; 0 = the largest path MTU of RoCE that fits
-  uint32_t ports = 0;  // source ports in use at most, two sockets each; 0 = 16 on loopback, where
-                       // no path depends on them, else 1024 or an eighth of the file limit
+  uint32_t ports = 0;  // source ports in use at most; 0 = 16 on loopback, where no path depends on
+                       // them, else 1024 or a quarter of the file limit, with check_senders an
+                       // eighth: a port has two sockets then
 };
 
 // What is added to the UDP ports of an address whose own are held by a switch.

@@ -117,6 +117,9 @@ bool Receiver::fetch_forwarded() noexcept {
   forwarded_last_ = group_->receive(slots_[0].message, kBufferBytes);
   if (!forwarded_last_) reads_left_ = kForwardedEvery;
   filled_ = forwarded_last_ ? 1 : 0;
+  // The member that sent it on may not check senders.
+  Message& message = slots_[0].message;
+  if (forwarded_last_ && message.length != 0 && !is_sender_accepted(message)) message.length = 0;
   return forwarded_last_;
 }
 
@@ -161,9 +164,11 @@ void Receiver::parse(uint32_t i, uint32_t length) noexcept {
   const bool probe =
       length == AddressGroup::kProbeLength && group_ != nullptr && group_->take_probe(message);
   // Probes come from the port that members receive at, which they do not hold on all addresses.
-  if (probe ||
-      (senders_ != nullptr && !senders_->accepts(message.path.source, message.path.source_port)))
-    message.length = 0;
+  if (probe || !is_sender_accepted(message)) message.length = 0;
+}
+
+bool Receiver::is_sender_accepted(const Message& message) noexcept {
+  return senders_ == nullptr || senders_->accepts(message.path.source, message.path.source_port);
 }
 
 // The usual case of steer(), for small messages: one frame, to a queue pair of this member.

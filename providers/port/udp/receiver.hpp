@@ -50,6 +50,7 @@ class Receiver {
   void adapt_depth(bool trains) noexcept;
   void parse(uint32_t i, uint32_t length) noexcept;
   size_t cut(std::span<transport::Frame> frames) noexcept;
+  bool is_sender_accepted(const Message& message) noexcept;
   bool is_lone_and_ours(const Message& message) const noexcept;
   bool steer(Message& message) noexcept;
 

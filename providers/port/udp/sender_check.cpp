@@ -2,22 +2,29 @@
 // See sender_check.hpp.
 #include "providers/port/udp/sender_check.hpp"
 
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
 
 #include "lib/base/check.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/gid_hash.hpp"
 #include "lib/base/interface.hpp"
+#include "lib/base/socket_gid.hpp"
 #include "providers/port/udp/socket.hpp"
 
 namespace weft::port::udp {
 namespace {
 
-constexpr Duration kListed = Duration::from_ms(10);
+constexpr Duration kBetweenLooks = Duration::from_ms(10);
 constexpr uint32_t kLookupsOfOneCall = 8;
 constexpr uint32_t kRoot = 0;
 
@@ -28,36 +35,82 @@ uint32_t most_held() noexcept {
   return static_cast<uint32_t>(std::clamp<rlim_t>(files.rlim_cur / 16, 16, 1024));
 }
 
-}  // namespace
-
-SenderCheck::SenderCheck(const LocalAddress& local, int receives)
-    : local_(local),
-      all_of_this_host_(is_loopback(local.gid)),
-      users_(local.ipv4()),
-      elsewhere_(local.gid),
-      entries_(static_cast<Entry*>(std::calloc(kSourcePorts, sizeof(Entry)))) {
-  WEFT_DCHECK(receives >= 0);
-  struct stat socket {};
-  if (::fstat(receives, &socket) != 0 || entries_ == nullptr) return;
-  user_ = socket.st_uid;
-  const auto port = static_cast<uint16_t>(local.port + local.shift);
-  works_ = users_.user_of(local.gid, port, local.scope) == user_;
-  held_.reserve(most_held());
-  elsewhere_ = {};
-  if (!all_of_this_host_) look_at_addresses();
+// Readable when an address of this host comes or goes.
+Descriptor open_address_watch() noexcept {
+  Descriptor watch(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+  sockaddr_nl name{};
+  name.nl_family = AF_NETLINK;
+  name.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+  if (!watch || ::bind(watch.fd(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0)
+    return {};
+  return watch;
 }
 
-// Called when a path is made, which is before the packets of a local peer matter.
+}  // namespace
+
+SenderCheck::SenderCheck(const LocalAddress& local, uint32_t user)
+    : local_(local),
+      all_of_this_host_(base::is_loopback(local.gid)),
+      user_(user),
+      users_(local.ipv4()),
+      entries_(static_cast<Entry*>(std::calloc(kSourcePorts, sizeof(Entry)))) {
+  held_.reserve(most_held());
+}
+
+Result<std::unique_ptr<SenderCheck>> SenderCheck::open(const LocalAddress& local, int receives) {
+  WEFT_DCHECK(receives >= 0);
+  const std::string what = "udp.check_senders=1 on " + text_of(local.gid) + ": ";
+  struct stat socket {};
+  if (::fstat(receives, &socket) != 0)
+    return Error{Code::io_error, what + "fstat: " + std::strerror(errno)};
+  std::unique_ptr<SenderCheck> check(new SenderCheck(local, socket.st_uid));
+  if (check->entries_ == nullptr)
+    return Error{Code::no_memory, what + "no memory for the source ports of peers"};
+  const auto port = static_cast<uint16_t>(local.port + local.shift);
+  if (check->users_.user_of(local.gid, port, local.scope) != check->user_)
+    return Error{Code::not_supported,
+                 what +
+                     "the kernel does not say whose UDP sockets are (sock_diag): load its module "
+                     "udp_diag, or leave the key out, then any process of this host may forge "
+                     "packets"};
+  if (check->all_of_this_host_) return check;
+  check->changes_ = open_address_watch();
+  check->here_ = base::addresses_of_host();
+  if (!check->changes_ || check->here_.empty())
+    return Error{Code::io_error, what +
+                                     "the kernel does not list the addresses of this host "
+                                     "(rtnetlink): permit it, or leave the key out"};
+  return check;
+}
+
+bool SenderCheck::have_addresses_changed() noexcept {
+  bool changed = false;
+  char message[4096];
+  for (;;) {
+    const ssize_t n = ::recv(changes_.fd(), message, sizeof message, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno != ENOBUFS) return changed;
+    changed = true;  // ENOBUFS: more than the socket held
+  }
+}
+
+// A list that cannot be had leaves the last one: an address in it is one of this host.
 void SenderCheck::look_at_addresses() {
+  if (all_of_this_host_) return;
   const Instant now = base::wall_now();
-  if (all_of_this_host_ || (!here_.empty() && now - listed_ < kListed)) return;
-  here_ = base::addresses_of_host();
-  listed_ = now;
+  if (now - looked_ < kBetweenLooks) return;
+  looked_ = now;
+  stale_ = have_addresses_changed() || stale_;
+  if (!stale_) return;
+  std::vector<Gid> found = base::addresses_of_host();
+  if (found.empty()) return;
+  here_ = std::move(found);
+  stale_ = false;
   elsewhere_ = {};
 }
 
 bool SenderCheck::is_listed(const Gid& source) noexcept {
-  if (is_loopback(source) || std::find(here_.begin(), here_.end(), source) != here_.end())
+  if (base::is_loopback(source) || std::find(here_.begin(), here_.end(), source) != here_.end())
     return true;
   elsewhere_ = source;
   return false;
@@ -88,16 +141,16 @@ uint32_t SenderCheck::Queue::take() noexcept {
   return index;
 }
 
-void SenderCheck::Queue::refill(Instant now) noexcept {
-  constexpr Duration kPeriod = Duration::from_us(1'000'000 / kLookupsPerSecond);
-  const int64_t periods = (now - refilled).ps / kPeriod.ps;
+void SenderCheck::Queue::refill(Instant now, uint32_t per_second) noexcept {
+  const Duration period = Duration::from_us(1'000'000 / per_second);
+  const int64_t periods = (now - refilled).ps / period.ps;
   if (periods <= 0) return;
   refilled = now;
   tokens = static_cast<uint32_t>(std::min<int64_t>(kBurst, tokens + periods));
 }
 
 void SenderCheck::serve(Queue& queue, Instant now) noexcept {
-  queue.refill(now);
+  queue.refill(now, &queue == &again_ ? kRenewalsPerSecond : kLookupsPerSecond);
   for (uint32_t i = 0; i < kLookupsOfOneCall && queue.count != 0 && queue.tokens != 0; ++i) {
     --queue.tokens;
     resolve(queue.take(), now);
@@ -109,37 +162,55 @@ void SenderCheck::serve(Queue& queue, Instant now) noexcept {
 bool SenderCheck::look(const Gid& source, uint16_t port) noexcept {
   if (port < kFirstSourcePort) return refuse();
   const uint32_t index = port - kFirstSourcePort;
-  WEFT_DCHECK(index < kSourcePorts && states_[index] != State::held);
+  WEFT_DCHECK(index < kSourcePorts && !is_held_[index]);
   Entry& entry = entries_[index];
-  const State& state = states_[index];
   const Instant now = base::wall_now();
-  const bool lent = state == State::lent && (entry.any_source || entry.source == source);
-  if (now >= entry.until || (state == State::lent && !lent)) {
-    Queue& queue = lent ? again_ : first_;
-    if (!lent) states_[index] = State::refused;
-    entry.source = source;
+  const auto is_lent = [&] {
+    const Entry::Lease* const lease = entry.find(source);
+    return lease != nullptr && now < lease->until;
+  };
+  if (is_lent()) return true;
+  const bool was_lent = entry.find(source) != nullptr;
+  if (was_lent || now >= entry.refused_until) {
+    Queue& queue = was_lent ? again_ : first_;
+    entry.wanted = source;
     queue.add(index);
     serve(queue, now);
   }
-  return state == State::held || state == State::lent || refuse();
+  return is_held_[index] || is_lent() || refuse();
 }
 
 void SenderCheck::resolve(uint32_t index, Instant now) noexcept {
   WEFT_DCHECK(index < kSourcePorts);
-  if (states_[index] == State::held) return;
+  if (is_held_[index]) return;
   ++counters_.lookups;
   const auto port = static_cast<uint16_t>(kFirstSourcePort + index);
   Entry& entry = entries_[index];
   const std::optional<uint32_t> user = users_.user_everywhere(port);
-  entry.any_source = user == user_ || user == kRoot;
-  State state = State::refused;
-  if (user == user_ && hold(port))
-    state = State::held;
-  else if (entry.any_source || (user && may_send_for(*user, entry.source)))
-    state = State::lent;
-  if (user == user_) note_ours(entry.source);
-  states_[index] = state;
-  entry.until = now + (state == State::lent ? kLent : kRefused);
+  const bool any_source = user == user_ || user == kRoot;
+  if (user == user_) note_ours(entry.wanted);
+  if (user == user_ && hold(port)) {
+    is_held_[index] = true;
+  } else if (any_source || (user && may_send_for(*user, entry.wanted))) {
+    entry.lend(entry.wanted, any_source, now + kLent);
+  } else {
+    if (Entry::Lease* const lease = entry.find(entry.wanted)) *lease = {};
+    entry.refused_until = now + kRefused;
+  }
+}
+
+SenderCheck::Entry::Lease* SenderCheck::Entry::find(const Gid& source) noexcept {
+  for (Lease& lease : leases)
+    if (lease.used && (lease.any_source || lease.source == source)) return &lease;
+  return nullptr;
+}
+
+void SenderCheck::Entry::lend(const Gid& source, bool any_source, Instant until) noexcept {
+  Lease* place = find(source);
+  if (place == nullptr)
+    place = std::min_element(leases.begin(), leases.end(),
+                             [](const Lease& a, const Lease& b) { return a.until < b.until; });
+  *place = {source, until, any_source, true};
 }
 
 // A user who is neither ours nor root.

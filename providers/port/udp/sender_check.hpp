@@ -9,10 +9,11 @@
 // kernel once who holds a port. If that is the user of the receiver, it binds the port too, which
 // the kernel permits within one user: from then on no other user can have it, even when the sender
 // has ended, and the kernel is not asked again. Another user's port counts for the addresses where
-// that user has our UDP port, those of root for all; it is asked for again every kLent, and after
-// its sender has ended another user may have it for that long. An address stays that of the first
-// user that was seen there as long as the device lives: after that user's device has ended, another
-// user who takes the address does not pass for it.
+// that user has our UDP port, those of root for all. It is asked for again every kLent, and nothing
+// is accepted from it until the kernel has said so again: after its sender has ended another user
+// may have it for that long, and no longer. An address stays that of the first user that was seen
+// there as long as the device lives: after that user's device has ended, another user who takes the
+// address does not pass for it.
 //
 // A datagram whose port is not known yet waits for no question beyond the budget: it is dropped, as
 // if it was lost, and its port is queued. Each port has one place in the queue, so that a flood
@@ -30,6 +31,7 @@
 #include "providers/port/udp/address.hpp"
 #include "providers/port/udp/descriptor.hpp"
 #include "providers/port/udp/socket_users.hpp"
+#include "weft/result.hpp"
 #include "weft/units.hpp"
 
 namespace weft::port::udp {
@@ -41,39 +43,49 @@ class SenderCheck {
     uint64_t lookups = 0;  // questions to the kernel
   };
   static constexpr uint32_t kBurst = 128;              // lookups of one queue that need not wait
-  static constexpr uint32_t kLookupsPerSecond = 1000;  // of one queue, otherwise
+  static constexpr uint32_t kLookupsPerSecond = 1000;  // of unknown ports, otherwise
+  // Of ports that are lent: so many that 100 ports of other users are never late.
+  static constexpr uint32_t kRenewalsPerSecond = 4000;
   static constexpr Duration kLent = Duration::from_ms(25);
   static constexpr Duration kRefused = Duration::from_ms(10);
 
-  // `receives`: the socket that is bound to the UDP port of `local`.
-  SenderCheck(const LocalAddress& local, int receives);
-
-  // False: the kernel does not say whose sockets are; everything is accepted.
-  bool works() const noexcept { return works_; }
+  // `receives`: the socket that is bound to the UDP port of `local`. Errors: not_supported (the
+  // kernel does not say whose sockets are), io_error (nor which addresses this host has),
+  // no_memory.
+  static Result<std::unique_ptr<SenderCheck>> open(const LocalAddress& local, int receives);
 
   bool accepts(const Gid& source, uint16_t port) noexcept {
     if (!is_of_this_host(source)) return true;
     const auto index = static_cast<uint16_t>(port - kFirstSourcePort);
-    if (index < kSourcePorts && states_[index] == State::held) {
+    if (index < kSourcePorts && is_held_[index]) {
       if (source != ours_) note_ours(source);
       return true;
     }
     return look(source, port);
   }
 
-  // The addresses of this host may have changed.
+  // The addresses of this host may have changed: lists them if the kernel says so. Called when a
+  // path is made, which is before the packets of a local peer matter.
   void look_at_addresses();
   // Ports of our user that we hold.
   uint32_t held() const noexcept { return static_cast<uint32_t>(held_.size()); }
   const Counters& counters() const noexcept { return counters_; }
 
  private:
-  enum class State : uint8_t { unknown, held, lent, refused };
-  // Of a port that is not held.
+  // Of a port that is not held: the addresses that it is lent for.
   struct Entry {
-    Gid source;     // that it was last asked about for
-    Instant until;  // when it is to be asked again
-    bool any_source;
+    struct Lease {
+      Gid source;
+      Instant until;    // to be asked again
+      bool any_source;  // for all addresses
+      bool used;
+    };
+    Lease* find(const Gid& source) noexcept;
+    void lend(const Gid& source, bool any_source, Instant until) noexcept;
+
+    std::array<Lease, 4> leases;  // devices of one user may have the same source port
+    Gid wanted;                   // the address that it is to be asked about for
+    Instant refused_until;
   };
   // Which user was first seen at an address; full, it takes no more.
   class Owners {
@@ -104,12 +116,13 @@ class SenderCheck {
 
     void add(uint32_t index) noexcept;
     uint32_t take() noexcept;
-    void refill(Instant now) noexcept;
+    void refill(Instant now, uint32_t per_second) noexcept;
   };
   struct Free {
     void operator()(void* memory) const noexcept { std::free(memory); }
   };
 
+  SenderCheck(const LocalAddress& local, uint32_t user);
   bool is_of_this_host(const Gid& source) noexcept {
     if (all_of_this_host_) return true;
     if (source == elsewhere_) return false;
@@ -118,6 +131,7 @@ class SenderCheck {
   bool is_listed(const Gid& source) noexcept;
   bool look(const Gid& source, uint16_t port) noexcept;
   void serve(Queue& queue, Instant now) noexcept;
+  bool have_addresses_changed() noexcept;
   void resolve(uint32_t index, Instant now) noexcept;
   bool hold(uint16_t port) noexcept;
   void note_ours(const Gid& source) noexcept;
@@ -126,19 +140,20 @@ class SenderCheck {
 
   LocalAddress local_;
   bool all_of_this_host_;  // only processes of this host reach our address
-  bool works_ = false;
-  uint32_t user_ = 0;  // that of our sockets
+  uint32_t user_;          // that of our sockets
   SocketUsers users_;
   Gid ours_;  // the last source that is a peer of our user
   Owners our_addresses_, others_addresses_;
   Gid elsewhere_;          // the last source that is not of this host
+  Descriptor changes_;     // from the kernel, to the addresses of this host
   std::vector<Gid> here_;  // addresses of this host
-  Instant listed_{};       // when
-  std::array<State, kSourcePorts> states_{};
+  Instant looked_{};       // for changes, when
+  bool stale_ = false;     // there were some since here_ was listed
+  std::array<bool, kSourcePorts> is_held_{};
   std::unique_ptr<Entry[], Free>
       entries_;                   // pages of it take memory when a port is refused or lent
   std::vector<Descriptor> held_;  // reserved: never grows
-  Queue first_, again_;           // unknown and refused ports; those that are lent
+  Queue first_, again_;           // unknown and refused ports; those that were lent
   Counters counters_;
 };
 

@@ -62,7 +62,8 @@ std::optional<SocketUsers::Found> SocketUsers::find(const Gid& address, uint16_t
     length = ::recv(table_.fd(), &answer, sizeof answer, MSG_DONTWAIT);
   constexpr auto kShortest = static_cast<ssize_t>(sizeof(nlmsghdr) + sizeof(inet_diag_msg));
   if (length < kShortest || answer.header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return {};
-  WEFT_DCHECK(answer.body.idiag_family == question.body.sdiag_family);
+  // A socket of IPv6 that takes IPv4 too is none of a weft device.
+  if (answer.body.idiag_family != question.body.sdiag_family) return {};
   constexpr uint32_t kAll[4] = {};
   return Found{answer.body.idiag_uid,
                std::memcmp(answer.body.id.idiag_src, kAll, ipv4_ ? 4 : 16) == 0};

@@ -116,7 +116,9 @@ uint32_t port_limit(const LocalAddress& local, const Options& options) {
   if (local.loopback) return 16;
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return 16;
-  return static_cast<uint32_t>(std::clamp<rlim_t>(files.rlim_cur / 8, 16, 1024));
+  // With the check each has two sockets.
+  const rlim_t share = options.check_senders != 0 ? 8 : 4;
+  return static_cast<uint32_t>(std::clamp<rlim_t>(files.rlim_cur / share, 16, 1024));
 }
 
 Sender::Limits sender_limits(const LocalAddress& local, const Options& options, uint32_t segments) {
@@ -126,13 +128,6 @@ Sender::Limits sender_limits(const LocalAddress& local, const Options& options, 
   limits.segments = segments;
   limits.hold = options.check_senders != 0;
   return limits;
-}
-
-std::unique_ptr<SenderCheck> make_check(const LocalAddress& local, const Options& options,
-                                        int receives) {
-  if (options.check_senders == 0) return nullptr;
-  auto check = std::make_unique<SenderCheck>(local, receives);
-  return check->works() ? std::move(check) : nullptr;
 }
 
 }  // namespace
@@ -157,20 +152,32 @@ Result<std::unique_ptr<transport::Port>> open_udp_port(const transport::PortOpti
 
   const uint32_t segments = parsed->gso ? probe_segments(endpoint->local) : 1;
   log_fall_backs(options.where, *parsed, segments, endpoint->socket.buffer);
-  auto port = std::make_unique<UdpPort>(std::move(*endpoint), *parsed, segments);
+  std::unique_ptr<SenderCheck> senders;
+  if (parsed->check_senders != 0) {
+    Result<std::unique_ptr<SenderCheck>> check =
+        SenderCheck::open(endpoint->local, endpoint->socket.socket.fd());
+    if (!check) {
+      if (endpoint->group != nullptr) endpoint->group->leave(std::move(endpoint->socket.socket));
+      return check.error();
+    }
+    senders = std::move(*check);
+  }
+  auto port =
+      std::make_unique<UdpPort>(std::move(*endpoint), *parsed, segments, std::move(senders));
   if (extra) port->add_telemetry(beside, std::move(*extra), parsed->batch);
   if (!port->usable())
     return Error{Code::no_memory, "no memory for the receive buffers of udp:" + options.where};
   return std::unique_ptr<transport::Port>(std::move(port));
 }
 
-UdpPort::UdpPort(Endpoint endpoint, const Options& options, uint32_t segments)
+UdpPort::UdpPort(Endpoint endpoint, const Options& options, uint32_t segments,
+                 std::unique_ptr<SenderCheck> senders)
     : local_(endpoint.local),
       options_(options),
       socket_(std::move(endpoint.socket)),
       arrivals_(epoll_create1(EPOLL_CLOEXEC)),
       group_(std::move(endpoint.group)),
-      senders_(make_check(local_, options, socket_.socket.fd())),
+      senders_(std::move(senders)),
       capabilities_(describe(local_, options, socket_.buffer, segments)),
       receiver_(socket_.socket.fd(), local_, options.batch, group_.get(), senders_.get()),
       sender_(local_, sender_limits(local_, options, segments)),

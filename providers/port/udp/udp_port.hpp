@@ -20,7 +20,8 @@ namespace weft::port {
 
 class UdpPort final : public transport::Port, public transport::SuspendedWait {
  public:
-  UdpPort(udp::Endpoint endpoint, const udp::Options& options, uint32_t segments);
+  UdpPort(udp::Endpoint endpoint, const udp::Options& options, uint32_t segments,
+          std::unique_ptr<udp::SenderCheck> senders);
   ~UdpPort() override;
   // Frames with telemetry come to a socket of their own.
   void add_telemetry(const udp::LocalAddress& local, udp::ReceiveSocket socket, uint32_t batch);
@@ -79,7 +80,7 @@ class UdpPort final : public transport::Port, public transport::SuspendedWait {
 };
 
 // Errors: invalid_argument (an option), not_found (no such interface or address), address_in_use,
-// no_memory (slots, buffers), io_error.
+// no_memory (slots, buffers), not_supported (the kernel cannot check senders), io_error.
 Result<std::unique_ptr<transport::Port>> open_udp_port(const transport::PortOptions& options);
 
 }  // namespace weft::port
