@@ -36,6 +36,7 @@ Result<void> Driver::start() {
   return background_.start({
       .turn = [this](std::vector<pollfd>& list, bool polled,
                      bool checks) { return turn_before_sleep(list, polled, checks); },
+      .poll = [this] { return poll_from_thread(); },
       .end_sleep =
           [this] {
             Holder hold(lock_);

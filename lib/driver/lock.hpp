@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "lib/base/check.hpp"
+#include "lib/base/relax.hpp"
 
 namespace weft::driver {
 
@@ -25,7 +26,7 @@ class Lock {  //= roce:C-EVT-112
   void lock() noexcept {
     for (int spin = 0; spin < 200; ++spin) {
       if (try_lock()) return;
-      relax();
+      base::relax();
     }
     while (state_.exchange(kContended, std::memory_order_acquire) != kFree)
       state_.wait(kContended, std::memory_order_relaxed);
@@ -60,11 +61,6 @@ class Lock {  //= roce:C-EVT-112
 
  private:
   static constexpr uint32_t kFree = 0, kHeld = 1, kContended = 2;
-  static void relax() noexcept {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
   const bool enabled_;
   std::atomic<uint32_t> state_{kFree};
   void (*on_contended_)(void*) = nullptr;

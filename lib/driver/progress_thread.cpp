@@ -3,25 +3,42 @@
 #include "lib/driver/progress_thread.hpp"
 
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <new>
 #include <string>
 #include <utility>
 
 #include "lib/base/check.hpp"
+#include "lib/base/clock.hpp"
+#include "lib/base/relax.hpp"
 #include "lib/driver/cq_set.hpp"
 
 namespace weft::driver {
 
 namespace {
 
+// An application that polls in a loop is seen to poll in so many turns of a spin: one that takes a
+// completion and sleeps again, in fewer.
+constexpr uint32_t kPollLoop = 4;
+// Between two turns of a spin: others take the lock meanwhile.
+constexpr int kPauses = 4;
+
 timespec to_timespec(Duration time) noexcept {
   if (time == kNoLimit) return {};
   const int64_t ns = time.ns() + 1;
   return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+}
+
+// How often the scheduler took the core from this thread for another one.
+int64_t interruptions_of_thread() noexcept {
+  rusage usage{};
+  (void)getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nivcsw;
 }
 
 void drain(int fd) noexcept {
@@ -135,13 +152,47 @@ void ProgressThread::run_active(const ThreadWork& work, std::vector<pollfd>& des
   WEFT_DCHECK(turn.limit > Duration{} && descriptors.size() >= 3);
   if (turn.check && !check_set_) set_check_timer();
   const timespec wait = to_timespec(turn.limit);
-  ppoll(descriptors.data(), descriptors.size(), turn.limit == kNoLimit ? nullptr : &wait, nullptr);
+  const int ready = ppoll(descriptors.data(), descriptors.size(),
+                          turn.limit == kNoLimit ? nullptr : &wait, nullptr);
   if (descriptors[2].revents != 0) {
     drain(check_fd_);
     check_set_ = false;
     check_expired_ = true;
   }
   after_sleep(work, descriptors.data());
+  const auto woke = [](const pollfd& one) { return one.revents != 0; };
+  if (ready > std::count_if(descriptors.begin(), descriptors.begin() + 3, woke) && may_spin() &&
+      spin_policy_.begins())
+    spin(work);
+}
+
+// Whether the thread alone takes packets: the application does not poll, or is about to sleep.
+bool ProgressThread::may_spin() const noexcept {
+  return placement_.may_spin() && mode_.load() == kThreadActive && !left_.load() &&
+         (!polled_.load(std::memory_order_relaxed) || activated_.load());
+}
+
+void ProgressThread::spin(const ThreadWork& work) noexcept {
+  const int64_t interruptions = interruptions_of_thread();
+  const Instant begin = base::wall_now();
+  Instant last = begin, now = begin;
+  uint32_t polls = 0;  // by the application since the last packet
+  // The first packets are those that woke the thread.
+  bool first = true, received = false;
+  while (now - last < SpinPolicy::kSpin && now - begin < SpinPolicy::kLongestSpin &&
+         mode_.load(std::memory_order_relaxed) == kThreadActive && polls < kPollLoop) {
+    if (work.poll()) {
+      received = received || !first;
+      first = false;
+      last = now;
+      polls = 0;
+    }
+    if (polled_.exchange(false, std::memory_order_relaxed)) ++polls;
+    for (int pause = 0; pause < kPauses; ++pause) base::relax();
+    now = base::wall_now();
+  }
+  if (polls != 0) polled_.store(true, std::memory_order_relaxed);
+  spin_policy_.ended(received, interruptions_of_thread() != interruptions);
 }
 
 void ProgressThread::set_check_timer() noexcept {

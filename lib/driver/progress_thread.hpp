@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The thread that makes progress when the application does not. While it is active it sleeps on the
 // port's descriptors and runs turns when packets arrive, beside the polls of the application if
-// there are any. While it is idle the application polls for packets (wake_policy.hpp). Arming a
-// completion queue makes it active at once.
+// there are any; where it alone takes packets it polls before it sleeps (spin_policy.hpp). While it
+// is idle the application polls for packets (wake_policy.hpp). Arming a completion queue makes it
+// active at once.
 #pragma once
 
 #include <poll.h>
@@ -12,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/driver/spin_policy.hpp"
 #include "lib/driver/thread_placement.hpp"
 #include "lib/driver/wake_policy.hpp"
 #include "weft/result.hpp"
@@ -34,6 +36,8 @@ struct ThreadWork {
   // Runs a turn and appends the descriptors to sleep on. `polled`: the application has polled since
   // the turn before. `checks`: the timer has ended the sleep.
   std::function<Turn(std::vector<pollfd>& descriptors, bool polled, bool checks)> turn;
+  // Runs a turn, unless the lock is held. False: no packets.
+  std::function<bool()> poll;
   // After a sleep that no turn follows.
   std::function<void()> end_sleep;
   // While the thread is idle, each time it has looked whether the application polls.
@@ -85,6 +89,8 @@ class ProgressThread {
   void run(const ThreadWork& work, std::vector<pollfd>& descriptors) noexcept;
   void run_active(const ThreadWork& work, std::vector<pollfd>& descriptors) noexcept;
   void run_idle(const ThreadWork& work) noexcept;
+  bool may_spin() const noexcept;
+  void spin(const ThreadWork& work) noexcept;
   void leave_packets() noexcept;
   void become(int mode) noexcept;
   void after_sleep(const ThreadWork& work, const pollfd* wakers) noexcept;
@@ -102,6 +108,7 @@ class ProgressThread {
   Instant wake_up_;    // under the driver's lock
   // Of the thread.
   WakePolicy policy_;
+  SpinPolicy spin_policy_;
   ThreadPlacement placement_;
   bool check_set_ = false, check_expired_ = false;
 

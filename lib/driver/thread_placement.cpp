@@ -32,6 +32,7 @@ void ThreadPlacement::begin() noexcept {
   if (sched_getaffinity(0, sizeof given_, &given_) != 0) CPU_ZERO(&given_);
   SchedulingAttributes attributes;
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
+  may_spin_ = attributes.policy == SCHED_OTHER && CPU_COUNT(&given_) > 1;
   if (attributes.policy == SCHED_OTHER) {
     attributes.runtime = kShortestSliceNs;
   } else if (attributes.policy == SCHED_FIFO || attributes.policy == SCHED_RR) {

@@ -20,10 +20,13 @@ class ThreadPlacement {
   // From now on it runs on the cores that it was given, without `core` unless that is the only one.
   // -1: on all of them.
   void avoid(int core) noexcept;
+  // Not on the only core, nor with a real-time priority: no other thread would interrupt it.
+  bool may_spin() const noexcept { return may_spin_; }
 
  private:
   cpu_set_t given_{};
   int avoided_ = -1;
+  bool may_spin_ = false;
 };
 
 }  // namespace weft::driver
