@@ -73,7 +73,7 @@ if(NOT HTTPLIB_FOUND)
 endif()
 
 # Tests: Catch2 and rapidcheck.
-if(WEFT_TESTS AND NOT WEFT_FUZZ)
+if(WEFT_TESTS)
   find_package(Catch2 QUIET)
   find_library(RAPIDCHECK_LIBRARY rapidcheck)
   if(NOT Catch2_FOUND OR NOT RAPIDCHECK_LIBRARY)

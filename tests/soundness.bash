@@ -6,8 +6,8 @@
 # left to chance and nothing found before counts, so that a change is judged for what it changes.
 command_fuzz() {
   local much=${1:-20} target limit found=build/fuzz/corpus
-  ensure_packages "${build_packages[@]}" "${clang_packages[@]}"
-  build_preset fuzz
+  packages_of_preset fuzz
+  build_preset fuzz fuzzers
   shift || true
   case $much in
     runs=*)
@@ -18,7 +18,7 @@ command_fuzz() {
     *) limit=("-max_total_time=$much") ;;
   esac
   local targets=("$@")
-  ((${#targets[@]})) || mapfile -t targets < <(cd build/fuzz/bin 2>/dev/null && ls fuzz_* || true)
+  ((${#targets[@]})) || mapfile -t targets < <(cd build/fuzz/bin 2>/dev/null && ls fuzz_* | grep -v _replay || true)
   ((${#targets[@]})) || die "there is no tests/fuzz/fuzz_*.cpp"
   for target in "${targets[@]}"; do
     mkdir -p "$found/$target" "build/fuzz/failures"
