@@ -11,13 +11,13 @@ find_program(WEFT_PYTHON python3)
 if(WEFT_PROGRAMS AND WEFT_PYTHON)
   install(CODE "execute_process(
     COMMAND ${WEFT_PYTHON} ${PROJECT_SOURCE_DIR}/tools/docs/man.py
-            --installed ${PROJECT_BINARY_DIR} ${PROJECT_BINARY_DIR}/man
+            --installed ${PROJECT_BINARY_DIR} ${PROJECT_BINARY_DIR}/manual
     OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
   execute_process(
     COMMAND ${WEFT_PYTHON} ${PROJECT_SOURCE_DIR}/tools/docs/completion.py
             ${PROJECT_BINARY_DIR} ${PROJECT_BINARY_DIR}/completion
     OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)" COMPONENT weft-tools)
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/ DESTINATION ${CMAKE_INSTALL_MANDIR}
           COMPONENT weft-tools)
   foreach(PAIR bash:bash-completion/completions zsh:zsh/vendor-completions
                fish:fish/vendor_completions.d)

@@ -17,12 +17,32 @@ set(CPACK_THREADS 0)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_COMPRESSION_TYPE zstd)
+set(CPACK_DEBIAN_COMPRESSION_TYPE gzip)
 set(CPACK_DEBIAN_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 set(CPACK_COMPONENTS_ALL)
 set(THIS_LIBRARY "libweft0 (= ${PROJECT_VERSION})")
+
+# The changelog that Debian's tools read; that for people is CHANGELOG.md in weft-doc.
+string(TIMESTAMP BUILT "%a, %d %b %Y %H:%M:%S +0000" UTC)  # SOURCE_DATE_EPOCH, where it is set
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/changelog CONTENT
+"weft (${PROJECT_VERSION}) unstable; urgency=medium
+
+  * Release ${PROJECT_VERSION}: see CHANGELOG.md.
+
+ -- ${WEFT_PACKAGE_CONTACT}  ${BUILT}
+")
+execute_process(COMMAND gzip -9 -n -f changelog WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/debian)
+
+# The library of libweft0, for dpkg-shlibdeps and the linker's cache.
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/shlibs CONTENT
+     "libweft ${PROJECT_VERSION_MAJOR} libweft0 (>= ${PROJECT_VERSION})\n")
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/triggers CONTENT
+     "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_LIBWEFT0_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/shlibs
+    ${PROJECT_BINARY_DIR}/debian/triggers)
+set(CPACK_DEBIAN_LIBWEFT-NCCL_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/triggers)
 
 # weft_package(NAME SUMMARY [BINARY] [DEPENDS TEXT] [RECOMMENDS TEXT] [SUGGESTS TEXT] [SECTION TEXT]
 # [TARGETS ...]):
@@ -52,6 +72,8 @@ RoCEv2 and a scalable reliable datagram over sockets, shared memory, AF_XDP and 
     set(${PREFIX}_PACKAGE_ARCHITECTURE all PARENT_SCOPE)
   endif()
   install(FILES LICENSE DESTINATION share/doc/${NAME} RENAME copyright COMPONENT ${NAME})
+  install(FILES ${PROJECT_BINARY_DIR}/debian/changelog.gz DESTINATION share/doc/${NAME}
+          COMPONENT ${NAME})
 endfunction()
 
 weft_package(libweft0 "RDMA transport library in user space" BINARY

@@ -21,7 +21,7 @@ install_stage() {
 check_manual() {
   local program
   for program in "$stage"/usr/bin/weft[_-]*; do
-    test -s "$stage/usr/share/man/man1/${program##*/}.1"
+    test -s "$stage/usr/share/man/man1/${program##*/}.1.gz"
     bash -n "$stage/usr/share/bash-completion/completions/${program##*/}"
     test -s "$stage/usr/share/zsh/vendor-completions/_${program##*/}"
     test -s "$stage/usr/share/fish/vendor_completions.d/${program##*/}.fish"

@@ -112,6 +112,13 @@ class Packages(unittest.TestCase):
                     self.assertNotIn("dpdk", depends)
                 self.assertIn(f"./usr/share/doc/{name}/copyright", call("dpkg-deb", "-c", deb))
 
+    def test_lintian_finds_no_error(self):
+        if not os.environ.get("WEFT_TEST_LONG") or not shutil.which("lintian"):
+            self.skipTest("a minute, with --long, where lintian is installed")
+        # The address of the maintainer is the release's: WEFT_PACKAGE_CONTACT.
+        call("lintian", "--no-cfg", "--allow-root", "--fail-on", "error", "--suppress-tags",
+             "bogus-mail-host,bogus-mail-host-in-debian-changelog", *self.debs.values())
+
     def test_a_file_of_another_package_is_not_overwritten(self):
         if not files_of("libibverbs1"):
             self.skipTest("libibverbs1 is not installed")
@@ -147,7 +154,7 @@ class Packages(unittest.TestCase):
         said = call(usr / "bin/weft_info")
         self.assertRegex(said, r"roce\+udp:lo +usable")
         for program in (usr / "bin").iterdir():
-            self.assertTrue((usr / f"share/man/man1/{program.name}.1").is_file(), program)
+            self.assertTrue((usr / f"share/man/man1/{program.name}.1.gz").is_file(), program)
         # A scenario and its workload, by name; weft_coll's networks lie beside them.
         said = call(usr / "bin/weft_sim", "run", "testbed-websearch-30", "--cc", "hpcc", "--until",
                     "100us", cwd=self.work)

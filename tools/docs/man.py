@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes a manual page of every program from its --help: man.py [--installed] BUILD OUT."""
+import gzip
 import os
 import pathlib
 import re
@@ -104,15 +105,18 @@ def version_of(root):
 
 
 def write(build, out, installed=False):
-    """Writes OUT/man1/NAME.1 of each program of BUILD, or of those installed; returns the names."""
+    """Writes OUT/man1/NAME.1 of each program of BUILD, or NAME.1.gz of those installed; returns
+    the names."""
     folder = pathlib.Path(out) / "man1"
     folder.mkdir(parents=True, exist_ok=True)
     version = version_of(pathlib.Path(__file__).resolve().parents[2])
     names = []
     for program in programs.listed(build, installed):
+        text = page(programs.read(program), version).encode()
         partial = folder / f".{program.name}.{os.getpid()}"
-        partial.write_text(page(programs.read(program), version))
-        partial.replace(folder / f"{program.name}.1")  # two installations may run at a time
+        partial.write_bytes(gzip.compress(text, mtime=0) if installed else text)
+        # Two installations may run at a time.
+        partial.replace(folder / f"{program.name}.1{'.gz' if installed else ''}")
         names.append(program.name)
     return names
 
