@@ -36,7 +36,16 @@ Result<void> Driver::start() {
   return background_.start({
       .turn = [this](std::vector<pollfd>& list, bool polled,
                      bool checks) { return turn_before_sleep(list, polled, checks); },
-      .poll = [this] { return poll_from_thread(); },
+      .poll =
+          [this] {
+            if (!lock_.try_lock()) return false;
+            end_sleep(false);
+            background_.set_wake_up({});
+            const size_t received = turn();
+            if (received == 0) tx_.flush_delayed_acks();
+            unlock();
+            return received != 0;
+          },
       .end_sleep =
           [this] {
             Holder hold(lock_);

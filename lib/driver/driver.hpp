@@ -144,7 +144,6 @@ class Driver {
   ThreadWork::Turn turn_before_sleep(std::vector<pollfd>& descriptors, bool polled,
                                      bool checks) noexcept;
   void end_sleep(bool checks) noexcept;
-  bool poll_from_thread() noexcept;
 
   const base::Clock& clock_;
   base::SecureRandom random_;

@@ -64,18 +64,6 @@ ThreadWork::Turn Driver::turn_before_sleep(std::vector<pollfd>& descriptors, boo
   return {received, limit, check};
 }
 
-// A turn while the thread spins. Acknowledgements are delayed until a turn finds no packets.
-bool Driver::poll_from_thread() noexcept {
-  if (!lock_.try_lock()) return false;
-  end_sleep(false);
-  background_.set_wake_up({});
-  const size_t received = turn();
-  WEFT_DCHECK(!sleeps_ && threaded_);
-  if (received == 0) tx_.flush_delayed_acks();
-  unlock();
-  return received != 0;
-}
-
 void Driver::end_sleep(bool checks) noexcept {
   WEFT_DCHECK(lock_.held());
   if (!std::exchange(sleeps_, false)) return;

@@ -36,7 +36,7 @@ struct ThreadWork {
   // Runs a turn and appends the descriptors to sleep on. `polled`: the application has polled since
   // the turn before. `checks`: the timer has ended the sleep.
   std::function<Turn(std::vector<pollfd>& descriptors, bool polled, bool checks)> turn;
-  // Runs a turn, unless the lock is held. False: no packets.
+  // Ends the sleep and runs a turn, unless the lock is held. False: it received no packets.
   std::function<bool()> poll;
   // After a sleep that no turn follows.
   std::function<void()> end_sleep;

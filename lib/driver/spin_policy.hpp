@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Whether the progress thread polls for a while after packets have woken it, before it sleeps
 // again. A sleep and a wake-up for each packet cost a target that calls nothing (that of READs, or
-// of a stream of WRITEs) several times the transfer; polls in vain take a core from somebody else.
-// So it tries, and goes on while that is of use:
+// of a stream of WRITEs) several times the transfer; polls without effect take a core from another
+// thread. So it tries, and goes on while that is of use:
 //
 // - A spin ends when no packet has come for kSpin, and after kLongestSpin.
 // - After one that found nothing the next 1, 3, 7 ... at last 1,023 wake-ups sleep at once. One
@@ -31,23 +31,23 @@ class SpinPolicy {
     return false;
   }
   void ended(bool received, bool interrupted) noexcept {
-    WEFT_DCHECK(rest_ == 0 && in_vain_ <= kMostInVain);
+    WEFT_DCHECK(rest_ == 0 && empty_ <= kMostEmpty);
     if (interrupted) {
       rest_ = (kFirstRest << interrupted_) - 1;
       interrupted_ = std::min(interrupted_ + 1, kMostInterrupted);
     } else if (received) {
-      in_vain_ = interrupted_ = 0;
+      empty_ = interrupted_ = 0;
     } else {
-      in_vain_ = std::min(in_vain_ + 1, kMostInVain);
-      rest_ = (1U << in_vain_) - 1;
+      empty_ = std::min(empty_ + 1, kMostEmpty);
+      rest_ = (1U << empty_) - 1;
     }
   }
 
  private:
-  static constexpr uint32_t kMostInVain = 10, kFirstRest = 64, kMostInterrupted = 7;
+  static constexpr uint32_t kMostEmpty = 10, kFirstRest = 64, kMostInterrupted = 7;
 
   uint32_t rest_ = 0;         // wake-ups to come without a spin
-  uint32_t in_vain_ = 0;      // spins in a row that found nothing
+  uint32_t empty_ = 0;        // spins in a row that found nothing
   uint32_t interrupted_ = 0;  // that were interrupted, since one that was of use
 };
 

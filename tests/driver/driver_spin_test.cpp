@@ -25,7 +25,8 @@ uint32_t rest_of(SpinPolicy& policy) {
   return rest;
 }
 
-TEST_CASE("spins in vain become rare, and one that finds packets makes them frequent again") {
+TEST_CASE(
+    "spins that find nothing become rare, and one that finds packets makes them frequent again") {
   SpinPolicy policy;
   REQUIRE(policy.begins());
   for (uint32_t most = 1; most < 1024; most = 2 * most + 1) {
@@ -82,21 +83,19 @@ struct Spinner {
         .take_port_events = [] {},
     }));
     thread.activate();
-    settle(1);
+    sleeps_after(0);
   }
   ~Spinner() {
     thread.stop();
     ::close(port);
   }
-  // Until the thread has made so many turns more, and sleeps.
-  void settle(uint32_t more) {
-    const uint32_t wanted = turns + more;
-    while (turns < wanted) std::this_thread::sleep_for(1ms);
-    std::this_thread::sleep_for(5ms);
-  }
   void wake() {
     const uint32_t before = turns;
     signal_fd(port);
+    sleeps_after(before);
+  }
+  // Until the thread has made another turn, and sleeps.
+  void sleeps_after(uint32_t before) const {
     while (turns == before) std::this_thread::sleep_for(1ms);
     std::this_thread::sleep_for(5ms);
   }
@@ -113,14 +112,14 @@ TEST_CASE("packets that come within 50 us are polled for, and others after a sle
   Spinner s;
   s.packets = 1000;
   s.wake();
-  CHECK(s.polls > 1000);  // and in vain at last
+  CHECK(s.polls > 1000);  // and 50 us longer
   const uint32_t before = s.polls;
   CHECK(before < 1'000'000);
   std::this_thread::sleep_for(20ms);
   CHECK(s.polls == before);
 }
 
-TEST_CASE("after a spin in vain the next packets wake the thread from a sleep") {
+TEST_CASE("after a spin that found nothing the next packets wake the thread from a sleep") {
   if (one_core()) WEFT_SKIP("spin", "one core, or not SCHED_OTHER");
   Spinner s;
   s.wake();

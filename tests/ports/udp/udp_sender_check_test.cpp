@@ -11,9 +11,11 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <set>
+#include <thread>
 
 #include "lib/base/clock.hpp"
 #include "tests/ports/udp/udp_frames.hpp"
@@ -212,6 +214,7 @@ TEST_CASE("udp: an address that this host gets later is one of this host, threat
   const auto victim = open_port("10.81.0.1", {{"check_senders", "1"}});
   const Gid later = Gid::from_ipv4(10, 81, 0, 2);
   REQUIRE(std::system("ip addr add 10.81.0.2/24 dev wire0") == 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it looks once in 10 ms
   (void)victim->source_port(kFirstSourcePort, 0);
   const int sent = as_other_user([&] {
     return int{
