@@ -110,9 +110,9 @@ bool one_core() {
 TEST_CASE("packets that come within 50 us are polled for, and others after a sleep") {
   if (one_core()) WEFT_SKIP("spin", "one core, or not SCHED_OTHER");
   Spinner s;
-  s.packets = 1000;
+  s.packets = 50;
   s.wake();
-  CHECK(s.polls > 1000);  // and 50 us longer
+  CHECK(s.polls > 50);  // and 50 us longer
   const uint32_t before = s.polls;
   CHECK(before < 1'000'000);
   std::this_thread::sleep_for(20ms);
