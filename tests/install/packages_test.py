@@ -6,6 +6,7 @@ and consumers in C, C++ and Python work from there; removed, they leave nothing.
 
 Usage: packages_test.py [BUILD]
 """
+import json
 import os
 import pathlib
 import shutil
@@ -118,6 +119,23 @@ class Packages(unittest.TestCase):
         # The address of the maintainer is the release's: WEFT_PACKAGE_CONTACT.
         call("lintian", "--no-cfg", "--allow-root", "--fail-on", "error", "--suppress-tags",
              "bogus-mail-host,bogus-mail-host-in-debian-changelog", *self.debs.values())
+
+    def test_the_same_build_makes_the_same_release(self):
+        if not os.environ.get("WEFT_TEST_LONG"):
+            self.skipTest("two minutes, with --long")
+        call(ROOT / "dev", "docs", cwd=ROOT)
+        made = [self.work / "one", self.work / "two"]
+        for out in made:
+            call("bash", ROOT / "tools/package/release.sh", BUILD, out, cwd=ROOT)
+        one, two = ((out / "SHA256SUMS").read_text().splitlines() for out in made)
+        self.assertEqual(one, two)
+        sums = dict(reversed(line.split()) for line in one)
+        bill = json.loads(next(made[0].glob("*.spdx.json")).read_text())
+        listed = {entry["name"]: entry["checksums"][0]["checksumValue"]
+                  for entry in bill["packages"] if "checksums" in entry}
+        self.assertEqual(listed, {name: value for name, value in sums.items()
+                                  if name.endswith((".tar.gz", ".deb", ".whl"))})
+        self.assertIn("libc6", {entry["name"] for entry in bill["packages"]})
 
     def test_a_file_of_another_package_is_not_overwritten(self):
         if not files_of("libibverbs1"):
