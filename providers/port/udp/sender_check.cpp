@@ -98,7 +98,7 @@ bool SenderCheck::have_addresses_changed() noexcept {
 void SenderCheck::look_at_addresses() {
   if (all_of_this_host_) return;
   const Instant now = base::wall_now();
-  if (now - looked_ < kBetweenLooks) return;
+  if (looked_ && now - *looked_ < kBetweenLooks) return;
   looked_ = now;
   stale_ = have_addresses_changed() || stale_;
   if (!stale_) return;

@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "providers/port/udp/address.hpp"
@@ -144,11 +145,11 @@ class SenderCheck {
   SocketUsers users_;
   Gid ours_;  // the last source that is a peer of our user
   Owners our_addresses_, others_addresses_;
-  Gid elsewhere_;          // the last source that is not of this host
-  Descriptor changes_;     // from the kernel, to the addresses of this host
-  std::vector<Gid> here_;  // addresses of this host
-  Instant looked_{};       // for changes, when
-  bool stale_ = false;     // there were some since here_ was listed
+  Gid elsewhere_;                  // the last source that is not of this host
+  Descriptor changes_;             // from the kernel, to the addresses of this host
+  std::vector<Gid> here_;          // addresses of this host
+  std::optional<Instant> looked_;  // for changes, when
+  bool stale_ = false;             // there were some since here_ was listed
   std::array<bool, kSourcePorts> is_held_{};
   std::unique_ptr<Entry[], Free>
       entries_;                   // pages of it take memory when a port is refused or lent
