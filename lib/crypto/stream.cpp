@@ -114,11 +114,11 @@ Result<void> Stream::exchange_terms() {
   WEFT_DCHECK(step_ == Step::terms && (side_ == Side::connecting || tls_ == nullptr));
   while (raw_.size() < sizeof theirs) {
     if (const Result<void> came = receive_raw(sizeof theirs - raw_.size()); !came) return came;
-    if (const Result<void> weft = check_begin(raw_); !weft) {
-      if (side_ == Side::listening)
-        out_.append(text_of(terms_.bytes()));  // the peer may be another
-      return weft;                             // version, and say so
-    }
+    const Result<void> begin = check_begin(raw_);
+    if (begin) continue;
+    // The peer may be another version, and can say so when it has our terms.
+    if (side_ == Side::listening) out_.append(text_of(terms_.bytes()));
+    return begin;
   }
   WEFT_DCHECK(raw_.size() == sizeof theirs);  // nothing of TLS is read before the terms agree
   std::memcpy(&theirs, raw_.data(), sizeof theirs);
