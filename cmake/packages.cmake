@@ -43,6 +43,7 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/triggers CONTENT
 set(CPACK_DEBIAN_LIBWEFT0_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/shlibs
     ${PROJECT_BINARY_DIR}/debian/triggers)
 set(CPACK_DEBIAN_LIBWEFT-NCCL_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/triggers)
+set(CPACK_DEBIAN_LIBWEFT-CCL_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/triggers)
 
 # weft_package(NAME SUMMARY [BINARY] [DEPENDS TEXT] [RECOMMENDS TEXT] [SUGGESTS TEXT] [SECTION TEXT]
 # [TARGETS ...]):
@@ -98,6 +99,8 @@ weft_package(libweft-fi "Providers of libfabric over libweft" BINARY DEPENDS ${T
              TARGETS weft_fi)
 weft_package(libweft-nccl "Network plug-ins of NCCL and RCCL over libweft" BINARY
              DEPENDS ${THIS_LIBRARY} SUGGESTS weft-tools)
+weft_package(libweft-ccl "NCCL's API over memory of the host, by libweft" BINARY
+             DEPENDS ${THIS_LIBRARY} SUGGESTS libweft-dev TARGETS weft_ccl)
 weft_package(python3-weft "Python package of libweft" SECTION python
              DEPENDS "libweft0 (>= ${PROJECT_VERSION}), python3 (>= 3.9), python3-cffi"
              SUGGESTS python3-numpy)
@@ -110,8 +113,8 @@ include(CPack)
 
 # All that is packaged.
 add_custom_target(packaged DEPENDS weft weft_static programs modules)
-foreach(TARGET weft_fi weft_fi_msg weft_nccl_net weft_rccl_net weft_paths weft_ibverbs_drop_in
-        weft_rdmacm_drop_in weft_efa_drop_in)
+foreach(TARGET weft_ccl weft_fi weft_fi_msg weft_nccl_net weft_rccl_net weft_paths
+        weft_ibverbs_drop_in weft_rdmacm_drop_in weft_efa_drop_in)
   if(TARGET ${TARGET})
     add_dependencies(packaged ${TARGET})
   endif()

@@ -65,6 +65,18 @@ check_exports() {
     grep -vE '^((non-)?virtual thunk to |(typeinfo|typeinfo name|vtable) for )?weft::[a-z]'
 }
 
+# A program of NCCL's API, whose <nccl.h> is ours.
+by_nccl() {
+  export PKG_CONFIG_PATH=$library/pkgconfig
+  local flags
+  read -ra flags <<<"$(pkg-config --cflags --libs weft-ccl)"
+  cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$source_dir/examples/hello_nccl.c" \
+    -o "$work/by_nccl" "${flags[@]}"
+  LD_LIBRARY_PATH=$library "$work/by_nccl"
+  test -z "$(nm -D --defined-only "$library/libweft-ccl.so" |
+    grep -vE ' (nccl[A-Z][A-Za-z]*|weft_stream_[a-z]+|WEFT_CCL_0)(@@WEFT_CCL_0)?$')"
+}
+
 # A port out of the tree, built from what is installed: listed, and data moves over it.
 by_module() {
   cmake -S "$source_dir/examples/port" -B "$work/port" -DCMAKE_PREFIX_PATH="$stage/usr" \
@@ -112,7 +124,7 @@ by_c() {
 }
 
 for step in install_stage check_manual check_drop_in check_soname check_exports check_no_paths \
-  by_find_package by_pkg_config by_c by_module; do
+  by_find_package by_pkg_config by_c by_nccl by_module; do
   echo "== $step"
   $step
 done

@@ -18,7 +18,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ROOT / "build/release").resolve()
 DPKG = pathlib.Path("/var/lib/dpkg")
-ALWAYS = {"libweft0", "libweft-dev", "weft-tools", "libweft-nccl", "python3-weft", "weft-doc"}
+ALWAYS = {"libweft0", "libweft-dev", "weft-tools", "libweft-nccl", "libweft-ccl",
+          "python3-weft", "weft-doc"}
 LIMIT_S = 200
 
 
@@ -184,6 +185,9 @@ class Packages(unittest.TestCase):
         call("cc", "-std=c11", "-D_GNU_SOURCE", examples / "hello_write.c", "-o",
              self.work / "by_c", *flags)
         self.assertIn("written from C!", call(self.work / "by_c", env=env))
+        flags = call("pkg-config", "--cflags", "--libs", "weft-ccl", env=env).split()
+        call("cc", "-std=c11", examples / "hello_nccl.c", "-o", self.work / "by_nccl", *flags)
+        self.assertIn("the sum of 4 ranks is 10", call(self.work / "by_nccl", env=env))
         call("cmake", "-S", ROOT / "tests/install/consumer", "-B", self.work / "consumer",
              f"-DCMAKE_PREFIX_PATH={usr}", "-DCMAKE_BUILD_TYPE=Debug")
         call("cmake", "--build", self.work / "consumer", "--target", "consumer_shared")

@@ -55,7 +55,7 @@ MAY_INCLUDE = {
     "verbs": "base memory crypto",
     "collective": "base crypto",
     "message": "base",
-    "adapters": "base message",
+    "adapters": "base message collective",
     "software": "verbs driver transport congestion wire memory base port_middleware roce srd",
     "registry": "verbs",
     "port_sim": PORT + " sim",
