@@ -123,6 +123,9 @@ install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MAT
         PATTERN "*.h" PATTERN "*.hpp")
 install(DIRECTORY scenarios/ DESTINATION ${CMAKE_INSTALL_DATADIR}/weft/scenarios
         COMPONENT weft-tools)
+# The conformance scripts of `weft_script --against HOST`.
+install(DIRECTORY tests/script/ DESTINATION ${CMAKE_INSTALL_DATADIR}/weft/scripts
+        COMPONENT weft-tools FILES_MATCHING PATTERN "*.script")
 # What a module includes of the rooms.
 foreach(ROOM_HEADERS base:check base/module:module transport:frame,port,port_kind
         verbs:cm,device_spec,inspection,provider,provider_manifest)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What any two ends of a wire must be able to do with each other, and a proof that they did it.
 
-Both ends are asked in the same words (puppet/puppet.hpp), so neither checks itself: their bytes are
-compared by digest. WEFT_SEED repeats a run.
+Both ends get the same commands (tools/script/responder.hpp), so neither checks itself: their bytes
+are compared by digest. WEFT_SEED repeats a run.
 """
 import os
 import pathlib
@@ -28,8 +28,8 @@ class Refused(Exception):
 
 
 class Puppet:
-    """One end. Each method is one command of puppet.hpp: its keys are arguments, its answer a dict.
-    `begin` and `end` are its halves, so that both ends can be at work at the same time."""
+    """One end. Each method is one command of responder.hpp: its keys are arguments, its answer
+    a dict. `begin` and `end` are its halves, so that both ends can be at work at the same time."""
 
     def __init__(self, name, address, port):
         self.name = name

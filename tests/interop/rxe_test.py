@@ -91,9 +91,9 @@ class OverUdp(impaired.EveryService, Rxe, unittest.TestCase):
 
     def test_scripts(self):
         """Those of tests/script, against the table of what rxe plays otherwise."""
-        puppet = f"{exchanges.BIN}/verbs_puppet {SCRIPT_PORT} > /run/puppet 2>&1 &"
-        scripts.check(self, lambda: self.shell(puppet), f"{guest.GUEST}:{SCRIPT_PORT}",
-                      f"roce+udp:{guest.RAW_PEER}")
+        self.shell(f"{exchanges.BIN}/weft_script respond --device ibverbs:{self.rxe_device} "
+                   f"--port {SCRIPT_PORT} > /run/responder 2>&1 &")
+        scripts.check(self, f"{guest.GUEST}:{SCRIPT_PORT}", f"roce+udp:{guest.RAW_PEER}")
 
 
 class OverUdpWithoutTrains(Guests, unittest.TestCase):

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree
 
 BIN = pathlib.Path(os.environ["WEFT_BUILD"]) / "bin"
 PROGRAM = BIN / "weft_script"
@@ -75,6 +76,38 @@ def play(text, *options):
                               timeout=60, check=False)
 
 
+def run(*arguments):
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=300,
+                          check=False)
+
+
+class Responder:
+    """`weft_script respond` on weft's own device, on a TCP port that is free."""
+
+    def __enter__(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.where = f"127.0.0.1:{self.port}"
+        self.process = subprocess.Popen([PROGRAM, "respond", "--listen", "127.0.0.1", "--port",
+                                         str(self.port)], stdout=subprocess.PIPE, text=True)
+        self.process.stdout.readline()
+        self.connect().close()
+        return self
+
+    def connect(self):
+        for _ in range(100):
+            try:
+                return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+            except ConnectionRefusedError:
+                time.sleep(0.05)
+        raise AssertionError("the responder does not listen")
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+
 class Script(unittest.TestCase):
     def test_what_is_not_true_fails(self):
         for lines, why in FALSE.items():
@@ -109,37 +142,67 @@ class Script(unittest.TestCase):
         self.assertEqual([row["psn"] for row in told["scripts"]], ["5", "6"])
         self.assertEqual(len(told["scripts"][0]["trace"]), 2)
 
-    def test_live_end(self):
+    def test_against_a_device(self):
         """All that needs no virtual time, in real time: weft's device as the end, over udp."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        with subprocess.Popen([BIN / "weft_puppet", str(port)]) as puppet:
-            try:
-                done = self.run_live(port)
-            finally:
-                puppet.kill()
+        with Responder() as responder, tempfile.TemporaryDirectory() as folder:
+            junit = pathlib.Path(folder) / "results.xml"
+            done = run("--against", responder.where, "--psn", "0xfffffa", "--json", "--junit",
+                       junit)
+            suite = xml.etree.ElementTree.parse(junit).getroot()[0]
         told = json.loads(done.stdout)
         failed = [f"{row['script']}: {row['why']}" for row in told["scripts"]
                   if row["verdict"] == "FAILED"]
         self.assertEqual(failed, [])
-        self.assertGreater(told["passed"], 130)
+        self.assertGreater(told["passed"], 170)
+        self.assertEqual(int(suite.get("tests")), len(told["scripts"]))
+        self.assertEqual(int(suite.get("skipped")), told["skipped"])
+        skipped = next(case for case in suite if case.find("skipped") is not None)
+        self.assertIn("\n", skipped.find("skipped").get("message"))
 
-    def run_live(self, port):
-        for _ in range(50):
-            done = subprocess.run(
-                [PROGRAM, "run", HERE, "--psn", "0xfffffa", "--json", "--end", f"127.0.0.1:{port}",
-                 "--end-device", "roce+udp:lo"], capture_output=True, text=True, timeout=300,
-                check=False)
-            if "no puppet answers" not in done.stderr:
-                break
-            time.sleep(0.1)
-        return done
+    def test_junit_of_a_failure(self):
+        with tempfile.TemporaryDirectory() as folder:
+            junit = pathlib.Path(folder) / "results.xml"
+            done = play('# roce:C-DUP-24 "<&>\nqp rc\n> WRITE_ONLY 0 A @0 "data"\n< ACK 0 msn=7\n',
+                        "--junit", junit, "--psn", "5")
+            suite = xml.etree.ElementTree.parse(junit).getroot()[0]
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual((suite.get("tests"), suite.get("failures")), ("1", "1"))
+        failure = suite[0].find("failure")
+        self.assertIn('roce:C-DUP-24 "<&>', failure.get("message"))
+        self.assertIn("its msn is 1, not 7", failure.get("message"))
+        self.assertIn("> WRITE_ONLY 0", failure.text)
+        done = play("qp rc\nwait 1ms\n", "--junit", "/nowhere/at/all.xml")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/nowhere/at/all.xml cannot be written", done.stderr)
+
+    def test_a_responder_lends_its_device_only(self):
+        with Responder() as responder:
+            for _ in range(2):  # one client after the other
+                with responder.connect() as client:
+                    lines = client.makefile("rw")
+
+                    def ask(command):
+                        lines.write(command + "\n")
+                        lines.flush()
+                        return lines.readline()
+
+                    self.assertIn("error no command shell", ask("shell command=true length=0"))
+                    self.assertIn("opens no other device", ask("open device=x memory=1"))
+                    self.assertIn("is not 1 to", ask(f"open memory={1 << 40}"))
+                    self.assertIn("is not 1 to", ask("open memory=0"))
+                    self.assertRegex(ask("open memory=4096"), "^ok gid=")
+                    self.assertIn("the memory ends at 4096", ask("peek offset=4000 length=97"))
+                    for nonsense in ("", "poke offset=0 hex=zz", "qp type=", "next", "post op=x",
+                                     "connect gid=x qpn=1 psn=1 peer_psn=1", "open memory=-1",
+                                     "receive count=1 size=18446744073709551615", "peek length=x"):
+                        self.assertRegex(ask(nonsense), "^error ", nonsense)
 
     def test_no_live_end(self):
         done = play("qp rc\nwait 1ms\n", "--end", "127.0.0.1:1")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("no puppet answers at", done.stderr)
+        self.assertIn("no responder answers at", done.stderr)
+        self.assertIn("(TCP port 18520)", run("--against", "127.0.0.77").stderr)
+        self.assertIn("(TCP port 9)", run("--against", "[::1]:9").stderr)
         done = play("qp rc\nwait 1ms\n", "--end", "127.0.0.1:1", "--wire", "roce+shm:x")
         self.assertIn("carries no ICRC", done.stderr)
 

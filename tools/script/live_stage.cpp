@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A live end, controlled by a puppet (live_stage.hpp).
+// A live end, controlled over TCP (live_stage.hpp).
 #include "tools/script/live_stage.hpp"
 
+#include <netdb.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -16,7 +19,7 @@ namespace {
 constexpr uint64_t kMemory = 1u << 20;
 constexpr uint32_t kBatch = 32;
 constexpr Duration kNap = Duration::from_ms(1);
-// 67 ms: with less, the end may retransmit before the puppet has received the next command.
+// 67 ms: with less, the end may retransmit before the responder has received the next command.
 constexpr uint8_t kLeastTimeout = 14;
 
 Instant clock_now() {
@@ -47,7 +50,7 @@ std::string line(const Parts&... parts) {
   return text;
 }
 
-const char* puppet_word(Opcode opcode) {
+const char* responder_word(Opcode opcode) {
   switch (opcode) {
     case Opcode::send:
       return "send";
@@ -64,14 +67,40 @@ const char* puppet_word(Opcode opcode) {
     case Opcode::fetch_add:
       return "fetch_add";
     default:
-      throw NotSupportedByEnd("a puppet cannot post this operation");
+      throw NotSupportedByEnd("a live end cannot post this operation");
   }
 }
 
 Status status_of(const std::string& text) {
   for (int i = 0; i <= static_cast<int>(Status::fatal); ++i)
     if (name(static_cast<Status>(i)) == text) return static_cast<Status>(i);
-  throw ScriptError("the puppet reports an unknown status: " + text);
+  throw ScriptError("the responder reports an unknown status: " + text);
+}
+
+// The address of this host from which packets go to `destination`, in brackets if it is IPv6.
+Result<std::string> address_towards(const std::string& destination) {
+  const auto unknown = [&] {
+    return Error{Code::not_found, "this host has no route to " + destination +
+                                      ", the end's address: name the port that reaches it with "
+                                      "--wire, as roce+af_packet:eth0"};
+  };
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_flags = AI_NUMERICHOST;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (getaddrinfo(destination.c_str(), "4791", &hints, &found) != 0) return unknown();
+  const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  char text[NI_MAXHOST] = {};
+  const bool named = fd >= 0 && ::connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+                     getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text,
+                                 nullptr, 0, NI_NUMERICHOST) == 0;
+  const bool v6 = found->ai_family == AF_INET6;
+  freeaddrinfo(found);
+  if (fd >= 0) close(fd);
+  if (!named) return unknown();
+  return v6 ? "[" + std::string(text) + "]" : std::string(text);
 }
 
 }  // namespace
@@ -101,7 +130,7 @@ class LiveStage final : public Stage {
     throw NotSupportedByEnd(std::string("a live end cannot ") + what);
   }
   std::map<std::string, std::string> send_command(const std::string& text) {
-    return live_.puppet_->send_command(text);
+    return live_.responder_->send_command(text);
   }
   void fetch();
 
@@ -118,7 +147,7 @@ Meeting LiveStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
     cannot(
         "be made like this (ud, xrc_*, state=, min_rnr_timer=, credits=, region=, ip=, dscp=, "
         "ttl=, label=, line_mbps=)");
-  const auto opened = send_command(line("open device=", live_.device_, " memory=", kMemory));
+  const auto opened = live_.open_end();
   // New queue pair and PSN numbers: packets of the previous script do not match.
   const transport::Port::QpnRange range = port_.qpn_range();
   own_ = QpNum{range.first + 1 + live_.scripts_++ % (range.count - 1)};
@@ -205,7 +234,7 @@ void LiveStage::post(const Post& post, const Meeting& meeting) {
     if (!post.from) from = own_next_, own_next_ += (post.length + 63) / 64 * 64;
     fill(from, *post.data);
   }
-  send_command(line("post op=", puppet_word(r.opcode), " id=", r.id, " offset=", from,
+  send_command(line("post op=", responder_word(r.opcode), " id=", r.id, " offset=", from,
                     " size=", post.length, " address=", r.remote_address + meeting.peer.memory,
                     " rkey=", meeting.peer.key.value, " imm=", r.imm, " add=", r.compare_add,
                     " compare=", r.compare_add, " swap=", r.swap));
@@ -243,22 +272,43 @@ void LiveStage::wait(Duration time) {
   }
 }
 
-Result<std::unique_ptr<Live>> Live::open(const LiveOptions& options) {
-  Result<verbs::DeviceSpec> spec = verbs::parse_device_spec(options.wire);
+std::map<std::string, std::string> Live::open_end() {
+  const std::string device = device_.empty() ? "" : line(" device=", device_);
+  return responder_->send_command(line("open", device, " memory=", kMemory));
+}
+
+Result<void> Live::open_wire() {
+  Result<verbs::DeviceSpec> spec = verbs::parse_device_spec(wire_);
   if (!spec) return spec.error();
   Result<software::OpenedPort> opened = software::open_port(*spec, {}, 4791);
   if (!opened) return opened.error();
   if (opened->first().capabilities().integrity_bits == 0)
-    return Error{Code::not_supported,
-                 options.wire +
-                     " carries no ICRC, which scripts need: name a udp, af_packet or "
-                     "dpdk port"};
-  Result<std::unique_ptr<Puppet>> puppet = Puppet::call(options.puppet);
-  if (!puppet) return puppet.error();
+    return Error{
+        Code::not_supported,
+        wire_ + " carries no ICRC, which scripts need: name a udp, af_packet or dpdk port"};
+  port_ = std::move(opened->ports.front());
+  return {};
+}
+
+Result<std::unique_ptr<Live>> Live::open(const LiveOptions& options) {
   std::unique_ptr<Live> live(new Live);
-  live->port_ = std::move(opened->ports.front());
-  live->puppet_ = std::move(*puppet);
+  live->wire_ = options.wire;
+  if (!options.wire.empty())
+    if (Result<void> opened = live->open_wire(); !opened) return opened.error();
+  Result<std::unique_ptr<ResponderClient>> responder = ResponderClient::connect(options.responder);
+  if (!responder) return responder.error();
+  live->responder_ = std::move(*responder);
   live->device_ = options.device;
+  try {
+    live->end_ = live->open_end().at("gid");
+  } catch (const NotSupportedByEnd& refused) {
+    return Error{Code::not_supported, options.responder + ": " + refused.what()};
+  }
+  if (!options.wire.empty()) return live;
+  Result<std::string> address = address_towards(live->end_);
+  if (!address) return address.error();
+  live->wire_ = "roce+udp:" + *address;
+  if (Result<void> opened = live->open_wire(); !opened) return opened.error();
   return live;
 }
 

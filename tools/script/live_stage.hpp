@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A stage in real time: the peer uses a port of weft; the end is another process, which executes
-// commands received over TCP (tests/interop/puppet) on weft's device, a NIC or kernel rxe.
+// commands received over TCP (responder.hpp) on weft's device, a NIC or the kernel's rxe.
 #pragma once
 
 #include <deque>
@@ -14,21 +14,24 @@
 namespace weft::script {
 
 struct LiveOptions {
-  std::string wire = "roce+udp:lo";  // the peer's device string: its port carries the packets
-  std::string puppet;                // HOST:PORT of the end
-  std::string device;                // of the end, in the puppet's syntax
+  // The peer's device string: its port carries the packets. Empty: roce+udp on the address of this
+  // host from which packets go to the end.
+  std::string wire;
+  std::string responder;  // HOST or HOST:PORT of the end
+  std::string device;     // of the end, in its syntax; empty: the one it was started with
 };
 
-// Sends a command to the puppet; its answer is `ok key=value ...`.
-class Puppet {
+// Sends commands to a responder; its answer is `ok key=value ...`.
+class ResponderClient {
  public:
-  static Result<std::unique_ptr<Puppet>> call(const std::string& host_and_port);
-  ~Puppet();
-  // Throws NotSupportedByEnd with the puppet's text if it refuses.
+  // `where`: HOST or HOST:PORT. Errors: not_found.
+  static Result<std::unique_ptr<ResponderClient>> connect(const std::string& where);
+  ~ResponderClient();
+  // Throws NotSupportedByEnd with the responder's text if it refuses, ScriptError if it has gone.
   std::map<std::string, std::string> send_command(const std::string& line);
 
  private:
-  explicit Puppet(int fd) : fd_(fd) {}
+  explicit ResponderClient(int fd) : fd_(fd) {}
   int fd_;
   std::string received_;
 };
@@ -38,12 +41,17 @@ class Live {
  public:
   static Result<std::unique_ptr<Live>> open(const LiveOptions& options);
   std::unique_ptr<Stage> stage();
+  const std::string& wire() const { return wire_; }  // the device string of the peer
+  const std::string& end() const { return end_; }    // the GID of the end
 
  private:
   friend class LiveStage;
   std::unique_ptr<transport::Port> port_;
-  std::unique_ptr<Puppet> puppet_;
-  std::string device_;
+  std::map<std::string, std::string> open_end();
+  Result<void> open_wire();
+
+  std::unique_ptr<ResponderClient> responder_;
+  std::string device_, wire_, end_;
   uint32_t scripts_ = 0;
 };
 

@@ -12,11 +12,11 @@
 #include <memory>
 #include <stdexcept>
 
-#include "tests/interop/puppet/puppet.hpp"
+#include "tools/script/responder.hpp"
 
 namespace {
 
-using namespace interop;
+using namespace weft::responder;
 
 [[noreturn]] void fail(const std::string& what, int error = errno) {
   throw std::runtime_error(what + ": " + std::strerror(error));
@@ -354,9 +354,10 @@ class VerbsEndpoint final : public Endpoint {
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::fprintf(stderr, "usage: verbs_puppet TCP_PORT   (puppet.hpp says what it can be told)\n");
+    std::fprintf(stderr, "usage: verbs_puppet TCP_PORT   (tools/script/responder.hpp)\n");
     return 2;
   }
   VerbsEndpoint endpoint;
-  return serve(static_cast<uint16_t>(std::atoi(argv[1])), endpoint);
+  return serve({.port = static_cast<uint16_t>(std::atoi(argv[1])), .shell = true, .once = true},
+               endpoint);
 }

@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The interpreter of puppet.hpp's lines, the same on both ends: what is filled, digested, counted
-// and posted does not depend on whose verbs carry it.
-#include "tests/interop/puppet/puppet.hpp"
+// Executes the commands of responder.hpp, the same for all endpoints: what is filled, digested,
+// counted and posted does not depend on whose verbs carry it.
+#include "tools/script/responder.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <sstream>
 #include <stdexcept>
 #include <vector>
 
-namespace interop {
+namespace weft::responder {
 
 namespace {
 
-constexpr int kPatience_ms = 20'000;  // without a completion, an operation counts as stuck
+constexpr int kPatience_ms = 20'000;      // without a completion, an operation counts as stuck
+constexpr uint64_t kLongest_ms = 60'000;  // that a client may have a command wait
 constexpr size_t kAlignment = 4096;
 
 constexpr std::array<std::string_view, 8> kOperations = {
@@ -68,10 +66,16 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-class Puppet {
+int limit_ms(const Words& words, std::optional<uint64_t> otherwise = {}) {
+  return static_cast<int>(std::min(words.number("limit_ms", otherwise), kLongest_ms));
+}
+
+}  // namespace
+
+class Commands::State {
  public:
-  explicit Puppet(Endpoint& endpoint) : endpoint_(endpoint) {}
-  std::string obey(const std::string& line);
+  State(const ServeOptions& options, Endpoint& endpoint) : options_(options), endpoint_(endpoint) {}
+  std::string execute(const std::string& line);
 
  private:
   std::span<std::byte> part(uint64_t offset, uint64_t length);
@@ -87,6 +91,7 @@ class Puppet {
   std::string poke(const Words& words);
   std::string peek(const Words& words);
 
+  const ServeOptions& options_;
   Endpoint& endpoint_;
   std::unique_ptr<std::byte[], void (*)(void*)> memory_{nullptr, std::free};
   size_t size_ = 0;
@@ -95,26 +100,36 @@ class Puppet {
   std::string receive_status_ = "success";
 };
 
-std::span<std::byte> Puppet::part(uint64_t offset, uint64_t length) {
+std::span<std::byte> Commands::State::part(uint64_t offset, uint64_t length) {
   if (offset > size_ || length > size_ - offset)
     throw std::runtime_error("the memory ends at " + std::to_string(size_));
   return {memory_.get() + offset, length};
 }
 
-std::string Puppet::open(const Words& words) {
-  size_ = (words.number("memory") + kAlignment - 1) / kAlignment * kAlignment;
+std::string Commands::State::open(const Words& words) {
+  const uint64_t wanted = words.number("memory");
+  if (wanted == 0 || wanted > kMaxMemory)
+    throw std::runtime_error("memory=" + std::to_string(wanted) + " is not 1 to " +
+                             std::to_string(kMaxMemory));
+  const std::string device = words.text("device", options_.device);
+  if (!options_.device.empty() && device != options_.device)
+    throw std::runtime_error("this responder was started with " + options_.device +
+                             " and opens no other device: leave device= out");
   // The memory before is registered until the endpoint opens another device.
+  const size_t size = (wanted + kAlignment - 1) / kAlignment * kAlignment;
   std::unique_ptr<std::byte[], void (*)(void*)> memory(
-      static_cast<std::byte*>(std::aligned_alloc(kAlignment, size_)), std::free);
-  std::memset(memory.get(), 0, size_);
-  const Target target = endpoint_.open(words.text("device"), {memory.get(), size_});
+      static_cast<std::byte*>(std::aligned_alloc(kAlignment, size)), std::free);
+  if (!memory) throw std::bad_alloc();
+  std::memset(memory.get(), 0, size);
+  const Target target = endpoint_.open(device, {memory.get(), size});
   memory_ = std::move(memory);
+  size_ = size;
   return "gid=" + target.gid +
          " address=" + std::to_string(reinterpret_cast<uintptr_t>(memory_.get())) +
          " rkey=" + std::to_string(target.rkey);
 }
 
-std::string Puppet::connect(const Words& words) {
+std::string Commands::State::connect(const Words& words) {
   Route route;
   route.gid = words.text("gid");
   route.qpn = static_cast<uint32_t>(words.number("qpn"));
@@ -129,7 +144,7 @@ std::string Puppet::connect(const Words& words) {
   return "";
 }
 
-std::string Puppet::receive(const Words& words) {
+std::string Commands::State::receive(const Words& words) {
   const uint64_t size = words.number("size");
   for (uint64_t i = 0; i < words.number("count"); ++i) {
     const std::span<std::byte> slice = part(words.number("offset", 0) + i * size, size);
@@ -142,14 +157,14 @@ std::string Puppet::receive(const Words& words) {
 }
 
 // Messages with immediate data carry their index.
-void Puppet::note_receive(const Done& done) {
+void Commands::State::note_receive(const Done& done) {
   if (receive_status_ == "success") receive_status_ = done.status;
   in_order_ = in_order_ && done.imm == static_cast<uint32_t>(received_);
   ++received_;
   received_bytes_ += done.bytes;
 }
 
-Request Puppet::request(const Words& words, Operation operation, uint64_t index) {
+Request Commands::State::request(const Words& words, Operation operation, uint64_t index) {
   const uint64_t size = is_atomic(operation) ? 8 : words.number("size");
   const std::span<std::byte> data = part(words.number("offset", 0) + index * size, size);
   Request request;
@@ -166,7 +181,7 @@ Request Puppet::request(const Words& words, Operation operation, uint64_t index)
   return request;
 }
 
-std::string Puppet::run(const Words& words) {
+std::string Commands::State::run(const Words& words) {
   const Operation what = operation(words.text("op"));
   const uint64_t count = words.number("count"), depth = words.number("depth", 16);
   uint64_t posted = 0, completed = 0;
@@ -187,10 +202,9 @@ std::string Puppet::run(const Words& words) {
   return "status=" + status + " done=" + std::to_string(completed);
 }
 
-std::string Puppet::collect(const Words& words) {
+std::string Commands::State::collect(const Words& words) {
   while (received_ < words.number("count") && receive_status_ == "success") {
-    const std::optional<Done> done =
-        endpoint_.next(static_cast<int>(words.number("limit_ms", kPatience_ms)));
+    const std::optional<Done> done = endpoint_.next(limit_ms(words, kPatience_ms));
     if (!done) receive_status_ = "nothing_happened";
     if (done && done->receive) note_receive(*done);
   }
@@ -198,7 +212,7 @@ std::string Puppet::collect(const Words& words) {
          " bytes=" + std::to_string(received_bytes_) + " in_order=" + (in_order_ ? "1" : "0");
 }
 
-std::string Puppet::post(const Words& words) {
+std::string Commands::State::post(const Words& words) {
   Request one;
   one.operation = operation(words.text("op"));
   one.id = words.number("id", 0);
@@ -217,15 +231,15 @@ std::string Puppet::post(const Words& words) {
   return "";
 }
 
-std::string Puppet::next(const Words& words) {
-  const std::optional<Done> done = endpoint_.next(static_cast<int>(words.number("limit_ms")));
+std::string Commands::State::next(const Words& words) {
+  const std::optional<Done> done = endpoint_.next(limit_ms(words));
   if (!done) return "kind=none";
   return std::string("kind=") + (done->receive ? "receive" : "send") + " status=" + done->status +
          " id=" + std::to_string(done->id) + " bytes=" + std::to_string(done->bytes) +
          " imm=" + std::to_string(done->imm) + " invalidated=" + std::to_string(done->invalidated);
 }
 
-std::string Puppet::poke(const Words& words) {
+std::string Commands::State::poke(const Words& words) {
   const std::string hex = words.text("hex");
   const std::span<std::byte> bytes = part(words.number("offset"), hex.size() / 2);
   for (size_t i = 0; i < bytes.size(); ++i)
@@ -233,7 +247,7 @@ std::string Puppet::poke(const Words& words) {
   return "";
 }
 
-std::string Puppet::peek(const Words& words) {
+std::string Commands::State::peek(const Words& words) {
   std::string hex;
   for (const std::byte byte : part(words.number("offset"), words.number("length"))) {
     hex += "0123456789abcdef"[static_cast<unsigned>(byte) >> 4];
@@ -242,9 +256,10 @@ std::string Puppet::peek(const Words& words) {
   return "hex=" + hex;
 }
 
-std::string Puppet::obey(const std::string& line) {
+std::string Commands::State::execute(const std::string& line) {
   const std::string name = line.substr(0, line.find(' '));
-  if (name == "shell") return "output=" + output_of(line.substr(line.find('=') + 1));
+  if (name == "shell" && options_.shell)
+    return "output=" + output_of(line.substr(line.find('=') + 1));
   const Words words(line);
   if (name == "open") return open(words);
   if (name == "connect") return connect(words);
@@ -281,8 +296,6 @@ std::string Puppet::obey(const std::string& line) {
   return "";
 }
 
-}  // namespace
-
 Words::Words(std::string_view line) {
   std::istringstream stream{std::string(line)};
   for (std::string word; stream >> word;) {
@@ -291,8 +304,9 @@ Words::Words(std::string_view line) {
   }
 }
 
-std::string Words::text(const std::string& key) const {
+std::string Words::text(const std::string& key, const std::string& otherwise) const {
   const auto found = values_.find(key);
+  if (found == values_.end() && !otherwise.empty()) return otherwise;
   if (found == values_.end()) throw std::runtime_error("no " + key + "=");
   return found->second;
 }
@@ -302,38 +316,9 @@ uint64_t Words::number(const std::string& key, std::optional<uint64_t> otherwise
   return std::stoull(text(key));
 }
 
-int serve(uint16_t port, Endpoint& endpoint) {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
-  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  if (bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-      listen(listener, 1) != 0) {
-    std::perror("the port to be driven through");
-    return 1;
-  }
-  const int client = accept(listener, nullptr, nullptr);
-  close(listener);
-  setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  Puppet puppet(endpoint);
-  std::string line;
-  for (char c; read(client, &c, 1) == 1;) {
-    if (c != '\n') {
-      line += c;
-      continue;
-    }
-    std::string answer;
-    try {
-      answer = "ok " + puppet.obey(line) + "\n";
-    } catch (const std::exception& error) {
-      answer = std::string("error ") + error.what() + "\n";
-    }
-    if (write(client, answer.data(), answer.size()) < 0) break;
-    line.clear();
-  }
-  close(client);
-  return 0;
-}
+Commands::Commands(const ServeOptions& options, Endpoint& endpoint)
+    : state_(std::make_unique<State>(options, endpoint)) {}
+Commands::~Commands() = default;
+std::string Commands::execute(const std::string& line) { return state_->execute(line); }
 
-}  // namespace interop
+}  // namespace weft::responder

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One end of an RDMA connection that does what lines of text tell it. The interop tests drive two
-// of them, one on weft and one on the kernel's verbs, with the same words and compare the answers,
-// so what a test asks for stands in one place and no implementation checks itself.
+// One end of an RDMA connection that executes commands received over TCP: `weft_script respond`,
+// and in tests weft_puppet and verbs_puppet, which is libibverbs without weft. Packet scripts and
+// the interop tests give the same commands to any implementation.
 //
 // A line is `NAME key=value ...`, the answer `ok key=value ...` or `error TEXT`:
 // clang-format off
 //   open device= memory=
 //       a device and registered memory of so many bytes: gid address rkey. libibverbs: NAME, or
-//       NAME@ADDRESS to use another address than the first IPv4 one
+//       NAME@ADDRESS to use another address than the first IPv4 one. Without device=: the one that
+//       the responder was started with, the only one that `weft_script respond` opens
 //   qp type= depth= access=
 //       a new queue pair, rc, uc or ud, instead of the last one: qpn. Rights as weft::Access
 //   attach group=
@@ -39,19 +40,23 @@
 //   peek offset= length=
 //       bytes: hex
 //   shell command=...
-//       to the end of the line: output, newlines as spaces
+//       to the end of the line: output, newlines as spaces. Only with ServeOptions::shell
 // clang-format on
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
-namespace interop {
+namespace weft::responder {
+
+inline constexpr uint64_t kMaxMemory = 64u << 20;
+inline constexpr uint16_t kPort = 18520;  // TCP, unless one is named
 
 enum class Service : uint8_t { rc, uc, ud };
 
@@ -73,7 +78,8 @@ enum class Operation : uint8_t {
 class Words {
  public:
   explicit Words(std::string_view line);
-  std::string text(const std::string& key) const;
+  // `otherwise`, unless empty, is the value of a key that the line lacks.
+  std::string text(const std::string& key, const std::string& otherwise = {}) const;
   uint64_t number(const std::string& key, std::optional<uint64_t> otherwise = {}) const;
 
  private:
@@ -138,7 +144,32 @@ class Endpoint {
   virtual std::optional<Done> next(int limit_ms) = 0;
 };
 
-// Serves one client of this TCP port to its end.
-int serve(uint16_t port, Endpoint& endpoint);
+struct ServeOptions {
+  std::string listen = "0.0.0.0";  // the address of this host that clients connect to
+  uint16_t port = 0;               // TCP
+  std::string device;              // of `open` without device=; not empty: no other is opened
+  bool shell = false;              // the client may run commands of the shell
+  bool once = false;               // ends with its first client
+};
 
-}  // namespace interop
+// Executes the commands of one client after another. Anyone who reaches the port may use the
+// device, within the memory of at most kMaxMemory bytes that `open` registers. Returns an exit
+// code: 0 after the first client with `once`, otherwise 1 when the port cannot be used.
+int serve(const ServeOptions& options, Endpoint& endpoint);
+
+// Executes one command line and returns its answer without "ok ". Throws what the command throws.
+class Commands {
+ public:
+  Commands(const ServeOptions& options, Endpoint& endpoint);
+  ~Commands();
+  std::string execute(const std::string& line);
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+// Endpoint on a device of weft.
+std::unique_ptr<Endpoint> weft_endpoint();
+
+}  // namespace weft::responder
