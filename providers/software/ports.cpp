@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "providers/port/middleware/deviating_port.hpp"
 #include "providers/port/middleware/fault_port.hpp"
 #include "providers/port/middleware/pcap_port.hpp"
 #include "providers/port/middleware/tracer_port.hpp"
@@ -51,7 +52,14 @@ PortResult wrap_fault(std::unique_ptr<transport::Port> inner, const Options& opt
   return middleware::FaultPort::wrap(std::move(inner), own);
 }
 
+PortResult wrap_deviations(std::unique_ptr<transport::Port> inner, const Options& options) {
+  if (options.size() != 1 || options[0].first != "deviate")
+    return Error{Code::invalid_argument, "deviate has one key: deviate=NAME+NAME..."};
+  return middleware::DeviatingPort::wrap(std::move(inner), options[0].second);
+}
+
 constexpr MiddlewareKind kMiddleware[] = {
+    {"deviate", "deviate=NAME+NAME... (a wrong name lists all)", &wrap_deviations},
     {"fault", "fault.loss, fault.dup, fault.reorder, ... (a wrong fault key lists all)",
      &wrap_fault},
     {"pcap", "pcap=FILE, pcap.payload, pcap.keys", &wrap_pcap, true},

@@ -11,6 +11,7 @@
 #include "lib/base/random.hpp"
 #include "lib/transport/frame.hpp"
 #include "providers/port/middleware/fault_options.hpp"
+#include "providers/port/middleware/held_frame.hpp"
 
 namespace weft::middleware {
 
@@ -33,17 +34,6 @@ inline constexpr std::array<std::string_view, kFaultEnd> kFaultNames = {
 #define X(name) "fault_" #name,
     WEFT_FAULTS(X)
 #undef X
-};
-
-// A frame in a buffer of our own.
-struct HeldFrame {
-  static constexpr uint32_t kCapacity = 4096 + 192;  // a frame of MTU 4096 and a pad
-  transport::Path path;
-  uint32_t length = 0;
-  uint16_t ip_id = 0;
-  bool ip_id_known = true;
-  uint8_t ecn = 0;
-  std::byte bytes[kCapacity];
 };
 
 class FaultLane {
