@@ -82,14 +82,15 @@ class Wire:
     """Two puppets with an open device each, and connections between them."""
 
     def __init__(self, devices):
-        """`devices`: the device string of each puppet."""
+        """`devices`: the device string of each puppet; None: the one it was started with."""
         self.random = random.Random(SEED)
         self.open = {}
         for end, device in devices.items():
             self.add(end, device)
 
     def add(self, end, device):
-        self.open[end] = end.open(device=device, memory=MEMORY)
+        named = {"device": device} if device else {}
+        self.open[end] = end.open(memory=MEMORY, **named)
 
     def connect(self, service="rc", first_psn=0, **options):
         """New queue pairs on both ends, whose PSNs begin at random from `first_psn` on. Options as

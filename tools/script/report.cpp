@@ -101,7 +101,7 @@ void print_attempt(const Attempt& row, bool trace) {
               played.why.c_str());
 }
 
-void print_json(const Report& report) {
+void print_json(const Report& report, const std::string& wire, const std::string& end) {
   nlohmann::json rows = nlohmann::json::array();
   for (const Attempt& row : report.attempts)
     rows.push_back({{"script", row.script},
@@ -113,7 +113,9 @@ void print_json(const Report& report) {
                     {"why", row.played.why},
                     {"seconds", row.seconds},
                     {"trace", row.played.trace}});
-  std::cout << nlohmann::json{{"passed", report.passed},
+  std::cout << nlohmann::json{{"wire", wire},
+                              {"end", end},
+                              {"passed", report.passed},
                               {"failed", report.failed},
                               {"skipped", report.skipped},
                               {"scripts", rows}}

@@ -31,7 +31,8 @@ std::string rules_of(const std::string& title);
 std::string short_name(const std::string& file);
 
 void print_attempt(const Attempt& row, bool trace);
-void print_json(const Report& report);
+// `wire` and `end`: device string of the peer, GID of the live end; empty: the engine.
+void print_json(const Report& report, const std::string& wire, const std::string& end);
 // Errors: io_error.
 Result<void> write_junit(const Report& report, const std::string& file);
 

@@ -121,7 +121,8 @@ int run(RunOptions& options) {
     play_all(file, *script, options, report);
   }
   if (options.json)
-    print_json(report);
+    print_json(report, options.stages ? options.stages->wire() : "",
+               options.stages ? options.stages->end() : "");
   else
     std::printf("%zu passed, %zu failed, %zu skipped\n", report.passed, report.failed,
                 report.skipped);
