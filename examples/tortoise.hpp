@@ -8,8 +8,8 @@
 
 namespace cc = weft::congestion;
 inline constexpr cc::Parameter kParameters[] = {
-    {"min_rate_mbps", "Mb/s", 10, "chosen here"},
-    {"step_mbps", "Mb/s per RTT", 100, "chosen here"},
+    {"min_rate_mbps", "Mb/s", 10, cc::kNoSource, {}, "chosen here"},
+    {"step_mbps", "Mb/s per RTT", 100, cc::kNoSource, {}, "chosen here"},
 };
 
 inline int steps = 0;  // rate increases of all flows

@@ -13,6 +13,9 @@
 //
 // examples/custom_controller.cpp is a complete one. Functions run under the engine's lock: they
 // must not block or allocate.
+//
+// A shared object with a controller needs no program of your own: WEFT_CONTROLLER at the end of its
+// source, and `cc=./mine.so` in a device string or for weft_sim (examples/plugins/tortoise.cpp).
 #pragma once
 
 #include <array>
@@ -107,13 +110,18 @@ enum class Follows : uint8_t {
   software_hosts,  // 1 if the hosts are software, whose processing delay varies
 };
 
-// A parameter: its key, its unit, its default and the source of the default.
+// The source of a default that no paper, specification or program has.
+inline constexpr std::string_view kNoSource = "no source";
+
+// A parameter: its key, its unit, its default, where the default is from and what differs there.
+// `weft_sim keys NAME` prints them.
 struct Parameter {
   std::string_view name{};
   std::string_view unit{};
   double value{};
-  std::string_view source{};
+  std::string_view source{};  // a paper with its section, a program with its symbol, or kNoSource
   Follows follows = Follows::nothing;
+  std::string_view differs{};  // from the source; of kNoSource: why this value
 };
 
 // The input that a controller needs. A device or network without that signal refuses it.
@@ -134,8 +142,9 @@ struct Preset;
 // A congestion controller: a constant of its properties and functions. Events whose function is
 // null are ignored.
 struct Kind {
-  std::string_view name{};  // of [a-z0-9-], for cc=
-  std::string_view what{};  // one line for listings
+  std::string_view name{};   // of [a-z0-9-], for cc=
+  std::string_view what{};   // one line for listings
+  std::string_view paper{};  // that describes it: authors, title, where and when
   Signal signal = Signal::none;
   bool windowed = false;       // always has a window of a BDP, as others with the suffix +win
   bool moves_pending = false;  // a new rate also reschedules the packet that is being paced
@@ -189,6 +198,15 @@ struct Preset {
   }
 };
 
+// Counts changes of this header that a shared object sees.
+inline constexpr uint32_t kControllerInterface = 1;
+
+// What a shared object exports as `weft_controller`, by WEFT_CONTROLLER below.
+struct ExportedController {
+  uint32_t interface_number = kControllerInterface;  // keeps its place: it is read first
+  const Kind* kind = nullptr;
+};
+
 // The part of the state that belongs to the kind, as its struct.
 template <class Own>
 Own& own(State& state) noexcept {
@@ -211,3 +229,16 @@ const Own& own(const State& state) noexcept {
 Result<void> add_controller(const congestion::Kind& kind);
 
 }  // namespace weft
+
+// At the end of a shared object's source, outside of namespaces: `KIND`, a congestion::Kind, is the
+// controller that cc=./FILE.so loads. The object is compiled with this header and links nothing of
+// weft:  c++ -std=c++20 -O2 -fPIC -fvisibility=hidden -shared tortoise.cpp -o tortoise.so
+// It is never unloaded. The controller then also goes by its own name, and so do its parameters.
+#define WEFT_CONTROLLER(KIND)                                         \
+  extern "C" {                                                        \
+  extern const ::weft::congestion::ExportedController weft_controller \
+      __attribute__((visibility("default")));                         \
+  const ::weft::congestion::ExportedController weft_controller = {    \
+      ::weft::congestion::kControllerInterface, &(KIND)};             \
+  }                                                                   \
+  static_assert(true, "takes the semicolon")

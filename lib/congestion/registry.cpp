@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "lib/base/check.hpp"
+#include "lib/base/module/plugin.hpp"
 #include "lib/congestion/manifest.hpp"
 
 namespace weft::congestion {
@@ -58,6 +59,25 @@ std::string list_of_names() {
   return text;
 }
 
+constexpr base::PluginKind kPlugin = {.symbol = "weft_controller",
+                                      .macro = "WEFT_CONTROLLER(kYours)",
+                                      .header = "weft/congestion.hpp",
+                                      .interface_number = kControllerInterface};
+
+// The controller of a shared object, which is registered the first time.
+Result<const Kind*> load_kind(const std::string& path) {
+  static std::mutex loading;
+  const std::lock_guard lock(loading);
+  const Result<const void*> exported = base::load_plugin(path, kPlugin);
+  if (!exported) return exported.error();
+  const Kind* const kind = static_cast<const ExportedController*>(*exported)->kind;
+  for (const Kind* known : kinds())
+    if (known == kind) return kind;
+  if (const Result<void> added = add_controller(*kind); !added)
+    return Error{added.error().code, path + ": " + added.error().message};
+  return kind;
+}
+
 // The value that the network gives a parameter, where it is known.
 std::optional<double> network_value(Follows follows, const Conditions& conditions) {
   switch (follows) {
@@ -104,10 +124,23 @@ std::span<const Kind* const> kinds() noexcept { return all_kinds().rows(); }
 Result<const Kind*> find_kind(std::string_view name, bool* with_window) {
   *with_window = name.ends_with(kSuffix);
   const std::string_view base = *with_window ? name.substr(0, name.size() - kSuffix.size()) : name;
+  if (base::is_plugin_path(base)) return load_kind(std::string(base));
   for (const Kind* kind : kinds())
     if (kind->name == base) return kind;
   return Error{Code::not_found, "no controller '" + std::string(name) + "'; there are " +
-                                    list_of_names() + ", each also with the suffix +win"};
+                                    list_of_names() + ", each also with the suffix +win, or " +
+                                    "the path of a shared object with one: ./mine.so"};
+}
+
+std::string full_name(const Kind& kind, bool with_window) {
+  return std::string(kind.name) + (with_window ? std::string(kSuffix) : "");
+}
+
+Result<std::string> canonical_name(std::string_view name) {
+  bool with_window = false;
+  const Result<const Kind*> kind = find_kind(name, &with_window);
+  if (!kind) return kind.error();
+  return full_name(**kind, with_window);
 }
 
 bool takes_parameters_of(const Kind& kind, std::string_view name) noexcept {
@@ -116,13 +149,18 @@ bool takes_parameters_of(const Kind& kind, std::string_view name) noexcept {
 
 Result<Preset> make_preset(std::string_view name, const Conditions& conditions,
                            std::span<const Setting> settings) {
-  Preset preset;
   bool with_window = false;
-  Result<const Kind*> kind = find_kind(name, &with_window);
+  const Result<const Kind*> kind = find_kind(name, &with_window);
   if (!kind) return kind.error();
+  return make_preset(**kind, with_window, conditions, settings);
+}
+
+Result<Preset> make_preset(const Kind& kind, bool with_window, const Conditions& conditions,
+                           std::span<const Setting> settings) {
+  Preset preset;
   if (conditions.line.bits_per_second <= 0 || conditions.rtt.ps <= 0)
     return Error{Code::invalid_argument, "a controller needs the line rate and the base RTT"};
-  preset.kind = *kind;
+  preset.kind = &kind;
   preset.windowed = with_window || preset.kind->windowed;
   for (size_t i = 0; i < preset.kind->parameters.size(); ++i)
     preset.values[i] = network_value(preset.kind->parameters[i].follows, conditions)

@@ -37,12 +37,21 @@ struct Setting {
 // valid ones; a value that is not finite or is negative is one too.
 Result<Preset> make_preset(std::string_view name, const Conditions& conditions,
                            std::span<const Setting> settings = {});
+// The same of a kind that need not be registered, and that the preset must not outlive.
+Result<Preset> make_preset(const Kind& kind, bool with_window, const Conditions& conditions,
+                           std::span<const Setting> settings = {});
 
 // True if parameters named "NAME.parameter" apply to `kind`: its own name, or a part of it (nscc
 // for nscc+rccc).
 bool takes_parameters_of(const Kind& kind, std::string_view name) noexcept;
 
-// The kind of a name without its suffix, and whether the suffix is there.
+// The kind of a name without its suffix, and whether the suffix is there. "./mine.so" is the path
+// of a shared object (WEFT_CONTROLLER of weft/congestion.hpp), which is loaded.
 Result<const Kind*> find_kind(std::string_view name, bool* with_window);
+
+// "tortoise+win" of the kind tortoise.
+std::string full_name(const Kind& kind, bool with_window);
+// The full name of a kind that is found: "tortoise+win" for "./mine.so+win". Other names stay.
+Result<std::string> canonical_name(std::string_view name);
 
 }  // namespace weft::congestion

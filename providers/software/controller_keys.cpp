@@ -28,7 +28,10 @@ void ControllerKeys::append_to(std::vector<OwnKey>& own, std::vector<std::string
                    const Result<const congestion::Kind*> kind =
                        congestion::find_kind(name, &windowed);
                    if (!kind) return kind.error();
-                   return validate_(name, **kind);
+                   // A path becomes the name of the controller that was loaded.
+                   // A path becomes the name of the controller that was loaded.
+                   name_ = congestion::full_name(**kind, windowed);
+                   return validate_(name_, **kind);
                  }});
   own.push_back(number_key("cc_line_mbps", line_mbps_, 1, 1'000'000));
   own.push_back(number_key("cc_rtt_us", rtt_us_, 1, 100'000));

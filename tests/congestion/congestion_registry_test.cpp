@@ -74,6 +74,27 @@ TEST_CASE("settings replace defaults; bad ones say what is valid") {
   CHECK(!make_preset("hpcc", {}));
 }
 
+// A source can be looked up: it has a section of a paper or specification, or the symbol of a
+// program, and the kind names its paper in full. What has none is marked and says why.
+TEST_CASE("every default says where it is from") {
+  for (const Kind* kind : kinds()) {
+    if (kind->name == "own-halver") continue;  // of this file
+    INFO(kind->name);
+    CHECK((!kind->paper.empty() || kind->name == "none"));
+    for (const Parameter& p : kind->parameters) {
+      INFO(p.name << ": " << p.source);
+      if (p.source == kNoSource) {
+        CHECK(!p.differs.empty());
+        continue;
+      }
+      const size_t section = p.source.find(" section ");
+      const size_t symbol = p.source.find(", ");
+      CHECK(std::min(section, symbol) != std::string_view::npos);
+      CHECK(!p.unit.empty());
+    }
+  }
+}
+
 // Halves at each acknowledgement that says of a mark.
 void halve(State& state, const Preset&, const Ack& ack) {
   if (ack.marked != 0) state.decision.rate /= 2;

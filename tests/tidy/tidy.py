@@ -55,7 +55,7 @@ MAY_INCLUDE = {
     "verbs": "base memory crypto",
     "collective": "base crypto",
     "message": "base",
-    "adapters": "base message collective",
+    "adapters": "base message collective congestion sim",
     "software": "verbs driver transport congestion wire memory base port_middleware roce srd",
     "registry": "verbs",
     "port_sim": PORT + " sim",
@@ -333,7 +333,7 @@ class Checker:
         other = room_of(target)
         if other is None:
             # An example is built as a user's program: its own header lies beside it.
-            if room != "examples" or not (self.root / name).with_name(target).is_file():
+            if room != "examples" or not (self.root / name).parent.joinpath(target).is_file():
                 self.say(name, number, f'"{target}": write the path from the root')
             return
         if allowed == EVERYTHING or other in ("api", room) or other in allowed.split():

@@ -208,6 +208,21 @@ class Program(unittest.TestCase):
         for key in ("switch.buffer_mb", "net.payload", "hpcc.max_stage", "dcqcn-hpccsim.g"):
             self.assertRegex(done.stdout, rf"(?m)^{re.escape(key)} ")
 
+    def test_keys_of_a_controller_say_where_defaults_are_from(self):
+        done = run("keys", "hpcc", "timely+win")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("paper: Li et al., HPCC: High Precision Congestion Control, SIGCOMM 2019",
+                      done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^hpcc\.max_stage +0 +RTTs *\n    from HPCC, erratum on "
+                                      r"the authors' site; the paper prints 5$")
+        self.assertRegex(done.stdout, r"(?m)^timely\.beta +0\.8 ")
+        self.assertNotIn("switch.", done.stdout)
+        self.assertNotIn("*", done.stdout)
+        marked = run("keys", "dcqcn-paper").stdout
+        self.assertRegex(marked, r"(?m)^dcqcn-paper\.min_rate_mbps .*\n    \* no source; the ")
+        self.assertIn("* a constant that no paper, specification or program gives", marked)
+        self.assertIn("no controller 'hpc'", run("keys", "hpc").stderr)
+
     def test_what_is_wrong_is_said(self):
         bad = self.write("bad.csv", "start_ns,src,dst,bytes", "0,1,0,1000", "0,1,7,1000")
         cases = [

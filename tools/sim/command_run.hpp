@@ -21,6 +21,7 @@ struct RunCommand {
   std::string events;                    // of links
   std::vector<std::string> controllers;  // empty: the scenario's, else hpcc
   std::vector<std::string> settings;     // key=value
+  std::vector<std::string> words;        // cc=NAME,NAME or key=value, behind the scenario
   std::vector<std::string> sweeps;       // key=value,value...
   std::string until;
   uint64_t seed = 1;

@@ -67,6 +67,28 @@ Result<std::vector<Settings>> combinations(const std::vector<std::string>& sweep
   return list;
 }
 
+// What stands behind the scenario: cc=NAME,NAME is --cc, every other key=value is --set. Shared
+// objects are loaded here, before settings name their parameters.
+Result<RunCommand> with_words(RunCommand command) {
+  for (const std::string& word : command.words) {
+    if (!word.starts_with("cc=")) {
+      command.settings.push_back(word);
+      continue;
+    }
+    for (size_t begin = 3; begin <= word.size();) {
+      const size_t end = std::min(word.find(',', begin), word.size());
+      command.controllers.push_back(word.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  for (std::string& controller : command.controllers) {
+    Result<std::string> name = congestion::canonical_name(controller);
+    if (!name) return name.error();
+    controller = std::move(*name);
+  }
+  return command;
+}
+
 // A parameter of another controller changes nothing for this one.
 bool concerns(const std::string& key, const congestion::Kind& kind) {
   const std::string group = key.substr(0, key.find('.'));
@@ -125,19 +147,10 @@ Result<void> add_runs(Comparison& comparison, const std::string& controller,
 }
 
 Result<void> set_options(Comparison& comparison) {
-  using sim::flow::Net;
-  const sim::flow::Parameters& parameters = comparison.parameters;
   sim::flow::RunOptions& options = comparison.options;
-  options.seed = comparison.seed;
-  options.sample_ns = static_cast<int64_t>(parameters[Net::sample]);
-  options.queue_window_ns = static_cast<int64_t>(parameters[Net::queue_window]);
-  if (!parameters.is_auto(Net::queue_until))
-    options.queue_until_ns = static_cast<int64_t>(parameters[Net::queue_until]);
+  options = sim::scenario::run_options(comparison.scenario, comparison.parameters, comparison.seed);
   options.series_flows = comparison.command.series_flows;
   options.pcap_flows = comparison.command.pcap_flows;
-  options.detection_ns = static_cast<int64_t>(parameters[Net::detection]);
-  options.link_changes = comparison.scenario.link_changes;
-  if (comparison.scenario.until_ns) options.until_ns = *comparison.scenario.until_ns;
   if (comparison.command.until.empty()) return {};
   const std::string& end = comparison.command.until;
   if (sim::flow::parse_number(end))
@@ -178,7 +191,10 @@ Result<Comparison> plan_seed(const RunCommand& command, uint64_t seed) {
 
 }  // namespace
 
-Result<std::vector<Comparison>> plan(const RunCommand& command) {
+Result<std::vector<Comparison>> plan(const RunCommand& given) {
+  const Result<RunCommand> understood = with_words(given);
+  if (!understood) return understood.error();
+  const RunCommand& command = *understood;
   Result<std::vector<uint64_t>> seeds = parse_seeds(command);
   if (!seeds) return seeds.error();
   std::vector<Comparison> comparisons;

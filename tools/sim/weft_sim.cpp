@@ -3,44 +3,13 @@
 // flows, `weft_sim keys` lists every parameter.
 // link: chart
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "bench/perftest/command_line.hpp"
-#include "lib/congestion/registry.hpp"
+#include "tools/sim/command_keys.hpp"
 #include "tools/sim/command_run.hpp"
 
-namespace {
-
-using namespace weft;
-
-void print_key(const std::string& name, const std::string& value, std::string_view unit,
-               std::string_view what) {
-  std::printf("%-34s %-12s %-22.*s %.*s\n", name.c_str(), value.c_str(),
-              static_cast<int>(unit.size()), unit.data(), static_cast<int>(what.size()),
-              what.data());
-}
-
-int command_keys() {
-  std::printf("%-34s %-12s %-22s %s\n", "key", "default", "unit", "what, or where it comes from");
-  for (const sim::flow::Key& key : sim::flow::Parameters::keys())
-    print_key(std::string(key.name), sim::flow::Parameters::text(key, key.value), key.unit,
-              key.what);
-  for (const congestion::Kind* kind : congestion::kinds()) {
-    std::printf("\n%.*s: %.*s\n", static_cast<int>(kind->name.size()), kind->name.data(),
-                static_cast<int>(kind->what.size()), kind->what.data());
-    for (const congestion::Parameter& p : kind->parameters) {
-      char number[32];
-      std::snprintf(number, sizeof number, "%g", p.value);
-      print_key(std::string(kind->name) + "." + std::string(p.name), number, p.unit, p.source);
-    }
-  }
-  return 0;
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
-  bench::RunCommand run;
+  weft::bench::RunCommand run;
   std::string fidelity;  // empty: the scenario's
   CLI::App app("weft_sim: congestion control in a simulated network.");
   app.option_defaults()->always_capture_default();
@@ -48,13 +17,17 @@ int main(int argc, char** argv) {
   CLI::App* const runner = app.add_subcommand("run", "Run flows under one or more controllers");
   runner->add_option("scenario", run.scenario,
                      "A TOML file, or the name of one that comes with weft: websearch-50");
+  runner->add_option("settings", run.words, "cc=NAME,NAME as --cc, key=value as --set");
   runner->add_option("--topology", run.topology, "CSV of links: node_a,node_b,gbps,delay_ns");
   runner->add_option("--degraded", run.degraded, "CSV of slower directions: from,to,gbps");
   runner->add_option("--flows", run.flows,
                      "CSV of flows: start_ns,src,dst,bytes[,sport][,dport][,class][,path]");
   runner->add_option("--events", run.events,
                      "CSV of what happens to links: at_ns,from,to[,state][,gbps][,loss][,both]");
-  runner->add_option("--cc", run.controllers, "Controllers, separated by commas")->delimiter(',');
+  runner
+      ->add_option("--cc", run.controllers,
+                   "Controllers, separated by commas; ./mine.so is a shared object with one")
+      ->delimiter(',');
   runner->add_option("--set", run.settings, "key=value; `weft_sim keys` lists the keys");
   runner->add_option("--until", run.until, "End of the run, say 2ms; default: all flows are done");
   runner->add_option("--seed", run.seed, "Of random flows, ECMP and marking");
@@ -79,9 +52,13 @@ int main(int argc, char** argv) {
   runner->add_option("--pcap", run.pcap,
                      "Capture of what arrives at hosts, as RoCEv2; of several runs one file each");
   runner->add_option("--pcap-flows", run.pcap_flows, "Of these flows only: 0,3")->delimiter(',');
-  CLI::App* const keys = app.add_subcommand("keys", "List every key with its default and unit");
+  CLI::App* const keys = app.add_subcommand(
+      "keys", "List every key with its default, unit and what it is or where that is from");
+  std::vector<std::string> names;
+  keys->add_option("controller", names,
+                   "Of these controllers only, with what differs from the source");
   if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
-  if (keys->parsed()) return command_keys();
+  if (keys->parsed()) return weft::bench::command_keys(names);
   if (!fidelity.empty()) run.settings.push_back("host.fidelity=" + fidelity);
-  return bench::command_run(run);
+  return weft::bench::command_run(run);
 }

@@ -11,9 +11,14 @@ namespace {
 
 enum : size_t { kGain = 1, kAdditive };
 constexpr Parameter kParameters[] = {
-    {"min_rate_mbps", "Mb/s", 1000, "HPCC simulator, MIN_RATE"},
+    {"min_rate_mbps", "Mb/s", 1000, "HPCC simulator, MIN_RATE", {}, "not in the paper"},
     {"g", "weight of the newest", 1.0 / 16, "DCTCP section 3.3"},
-    {"r_ai_mbps", "Mb/s", 615, "HPCC simulator, DCTCP_RATE_AI: one packet per RTT"},
+    {"r_ai_mbps",
+     "Mb/s",
+     615,
+     "HPCC simulator, DCTCP_RATE_AI",
+     {},
+     "one packet per RTT, as in the paper"},
 };
 
 struct Dctcp {
@@ -58,6 +63,7 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
 constexpr Kind kDctcp = {
     .name = "dctcp",
     .what = "DCTCP in rate form: share of marked packets per window",
+    .paper = "Alizadeh et al., Data Center TCP (DCTCP), SIGCOMM 2010",
     .signal = Signal::ecn,
     .windowed = true,
     .echoes_marks = true,

@@ -17,10 +17,15 @@ namespace weft::congestion {
 namespace {
 
 constexpr Parameter kParameters[] = {
-    {"min_rate_mbps", "Mb/s", 1000, "HPCC simulator, MIN_RATE"},
-    {"eta", "share of the link", 0.95, "HPCC section 4; the authors' site recommends 0.99"},
-    {"max_stage", "RTTs", 0, "authors' erratum: 0; printed as 5"},
-    {"r_ai_mbps", "Mb/s", 50, "HPCC simulator, RATE_AI: W_AI = 80 B per 12.8 us"},
+    {"min_rate_mbps", "Mb/s", 1000, "HPCC simulator, MIN_RATE", {}, "not in the paper"},
+    {"eta", "share of the link", 0.95, "HPCC section 4", {}, "the authors' site recommends 0.99"},
+    {"max_stage", "RTTs", 0, "HPCC, erratum on the authors' site", {}, "the paper prints 5"},
+    {"r_ai_mbps",
+     "Mb/s",
+     50,
+     "HPCC simulator, RATE_AI",
+     {},
+     "the paper's W_AI of 80 B per 12.8 us"},
 };
 
 struct Hpcc {
@@ -67,6 +72,7 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
 
 constexpr Kind kHpcc = {.name = "hpcc",
                         .what = "HPCC: per-hop telemetry, per-ACK reaction, per-RTT reference",
+                        .paper = "Li et al., HPCC: High Precision Congestion Control, SIGCOMM 2019",
                         .signal = Signal::telemetry,
                         .windowed = true,
                         .moves_pending = true,

@@ -11,10 +11,20 @@ namespace weft::congestion {
 namespace {
 
 constexpr Parameter kParameters[] = {
-    {"min_rate_mbps", "Mb/s", 1000, "HPCC simulator, MIN_RATE"},
-    {"eta", "share of the link", 0.95, "HPCC section 4"},
-    {"max_stage", "RTTs", 0, "PINT repeats the erratum"},
-    {"r_ai_mbps", "Mb/s", 50, "HPCC simulator, RATE_AI"},
+    {"min_rate_mbps", "Mb/s", 1000, "HPCC simulator, MIN_RATE", {}, "not in the paper"},
+    {"eta", "share of the link", 0.95, "HPCC section 4", {}, "the authors' site recommends 0.99"},
+    {"max_stage",
+     "RTTs",
+     0,
+     "PINT section 6.1",
+     {},
+     "as the erratum of HPCC, whose paper prints 5"},
+    {"r_ai_mbps",
+     "Mb/s",
+     50,
+     "HPCC simulator, RATE_AI",
+     {},
+     "the paper's W_AI of 80 B per 12.8 us"},
 };
 
 void start(State& state, const Preset& preset) {
@@ -45,15 +55,17 @@ void on_loss(State& state, const Preset& preset, const Loss& loss) {
   state.decision.rate = react(reference, preset, found, ack);
 }
 
-constexpr Kind kHpccPint = {.name = "hpcc-pint",
-                            .what = "HPCC with a one-byte digest of the fullest link",
-                            .signal = Signal::digest,
-                            .windowed = true,
-                            .moves_pending = true,
-                            .parameters = kParameters,
-                            .start = start,
-                            .on_ack = on_ack,
-                            .on_loss = on_loss};
+constexpr Kind kHpccPint = {
+    .name = "hpcc-pint",
+    .what = "HPCC with a one-byte digest of the fullest link",
+    .paper = "Ben Basat et al., PINT: Probabilistic In-band Network Telemetry, SIGCOMM 2020",
+    .signal = Signal::digest,
+    .windowed = true,
+    .moves_pending = true,
+    .parameters = kParameters,
+    .start = start,
+    .on_ack = on_ack,
+    .on_loss = on_loss};
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 namespace weft::congestion {
 namespace {
 
-constexpr Parameter kParameters[] = {{"min_rate_mbps", "Mb/s", 1000, "not used"}};
+constexpr Parameter kParameters[] = {{"min_rate_mbps", "Mb/s", 1000, kNoSource, {}, "not used"}};
 
 constexpr Kind kNone = {.name = "none",
                         .what = "line rate, no reaction",

@@ -204,6 +204,7 @@ namespace {
 
 constexpr Kind kNscc = {.name = "nscc",
                         .what = "Ultra Ethernet: one window over all paths, by marks and delay",
+                        .paper = "Ultra Ethernet Specification 1.0, section 3.6.13 (NSCC)",
                         .signal = Signal::delay,
                         .sprayed = true,
                         .parameters = kNsccRows,

@@ -16,9 +16,14 @@ namespace {
 
 enum : size_t { kGamma = 1, kAdditive };
 constexpr Parameter kParameters[] = {
-    {"min_rate_mbps", "Mb/s", 1000, "as hpcc"},
+    {"min_rate_mbps", "Mb/s", 1000, "HPCC simulator, MIN_RATE", {}, "not in the paper"},
     {"gamma", "weight of the newest", 0.9, "PowerTCP section 3.3"},
-    {"r_ai_mbps", "Mb/s", 50, "as hpcc: beta = W_init x (1 - eta) / N"},
+    {"r_ai_mbps",
+     "Mb/s",
+     50,
+     "HPCC simulator, RATE_AI",
+     {},
+     "the paper has beta = W_init x (1 - eta) / N, whose N is the network's"},
 };
 
 // A flow whose window was cut below its bytes in flight is silent until these have drained; the low
@@ -102,8 +107,11 @@ void on_ack_theta(State& state, const Preset& preset, const Ack& ack) {
   flow.last_at_ps = ack.now.ps;
 }
 
+constexpr std::string_view kPaper =
+    "Addanki et al., PowerTCP: Pushing the Performance Limits of Datacenter Networks, NSDI 2022";
 constexpr Kind kPowerTcp = {.name = "powertcp",
                             .what = "PowerTCP: telemetry, queue and its growth as one number",
+                            .paper = kPaper,
                             .signal = Signal::telemetry,
                             .windowed = true,
                             .moves_pending = true,
@@ -112,6 +120,7 @@ constexpr Kind kPowerTcp = {.name = "powertcp",
                             .on_ack = on_ack};
 constexpr Kind kThetaPowerTcp = {.name = "theta-powertcp",
                                  .what = "PowerTCP from the RTT alone",
+                                 .paper = kPaper,
                                  .signal = Signal::delay,
                                  .windowed = true,
                                  .moves_pending = true,

@@ -14,10 +14,11 @@ namespace weft::congestion {
 namespace {
 
 constexpr std::array<Parameter, kRcccParameters> kRows = {{
-    {"min_rate_mbps", "Mb/s", 1000, "not used"},
-    {"first_rtts", "BDP", 1.5, "speculative credit at the start; also the most to hold"},
-    {"grant_bytes", "B", 16384, "one grant"},
-    {"grant_share", "share of the link", 0.99, "all grants of a host together"},
+    {"min_rate_mbps", "Mb/s", 1000, kNoSource, {}, "not used"},
+    {"first_rtts", "BDP", 1.5, "uet-htsim, initial credit: speculative; also the most to hold"},
+    {"grant_bytes", "B", 16384, "uet-htsim, pull quantum: 4 MTU in one grant"},
+    {"grant_share", "share of the link", 0.99,
+     "uet-htsim, pull pacer: all grants of a host together"},
 }};
 // Those of nscc, then those of rccc without its min_rate_mbps.
 constexpr size_t kBehind = kNsccRows.size() - 1;
@@ -118,6 +119,7 @@ namespace {
 
 constexpr Kind kRccc = {.name = "rccc",
                         .what = "Ultra Ethernet: credit from the receiver",
+                        .paper = "Ultra Ethernet Specification 1.0, section 3.6.14 (RCCC)",
                         .signal = Signal::credit,
                         .sprayed = true,
                         .parameters = kRows,
@@ -130,6 +132,7 @@ constexpr Kind kRccc = {.name = "rccc",
 
 constexpr Kind kNsccRccc = {.name = "nscc+rccc",
                             .what = "Ultra Ethernet: nscc's window and rccc's credit",
+                            .paper = "Ultra Ethernet Specification 1.0, sections 3.6.13 and 3.6.14",
                             .signal = Signal::delay,
                             .sprayed = true,
                             .parts = {"nscc", "rccc"},

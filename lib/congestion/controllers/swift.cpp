@@ -21,15 +21,21 @@ namespace weft::congestion {
 namespace {
 
 enum : size_t { kBeta = 1, kMaxCut, kAdditive, kHopUs, kRange, kLeastFs, kMostFs };
+constexpr std::string_view kGuess = "that file calls it a guess; not checked against the paper";
 constexpr Parameter kParameters[] = {
-    {"min_rate_mbps", "Mb/s", 100, "one packet of 1000 B in 80 us"},
-    {"beta", "factor", 0.8, "Swift: multiplicative decrease"},
-    {"max_cut", "share of the window", 0.5, "Swift: max decrease"},
-    {"additive", "packets per RTT", 1, "Swift: AI"},
-    {"hop_us", "us", 1, "added to the base RTT for what hosts and hops wait; ours"},
-    {"range", "x base RTT", 1, "flow scaling; 5 where the base RTT is 20 us"},
-    {"fs_least_packets", "packets", 0.1, "Swift: flow scaling"},
-    {"fs_most_packets", "packets", 100, "Swift: flow scaling"},
+    {"min_rate_mbps", "Mb/s", 100, kNoSource, {}, "one packet of 1000 B in 80 us"},
+    {"beta", "factor", 0.8, "uet-htsim, swift.cpp: multiplicative decrease", {}, kGuess},
+    {"max_cut", "share of the window", 0.5, "uet-htsim, swift.cpp: max decrease", {}, kGuess},
+    {"additive", "packets per RTT", 1, "uet-htsim, swift.cpp: AI", {}, kGuess},
+    {"hop_us", "us", 1, kNoSource, {}, "added to the base RTT for what hosts and hops wait"},
+    {"range",
+     "x base RTT",
+     1,
+     "uet-htsim, swift.cpp: fs_range",
+     {},
+     "5 there, where the base RTT is 20 us"},
+    {"fs_least_packets", "packets", 0.1, "uet-htsim, swift.cpp: fs_min_cwnd", {}, kGuess},
+    {"fs_most_packets", "packets", 100, "uet-htsim, swift.cpp: fs_max_cwnd", {}, kGuess},
 };
 
 struct Swift {
@@ -112,8 +118,12 @@ void on_ack_of_many(State& state, const Preset& preset, const Ack& ack) {
   react(mswift.swift, state, preset, ack, *middle);
 }
 
+constexpr std::string_view kPaper =
+    "Kumar et al., Swift: Delay is Simple and Effective for Congestion Control in the Datacenter, "
+    "SIGCOMM 2020";
 constexpr Kind kSwift = {.name = "swift",
                          .what = "Swift: a window that holds the delay at a target",
+                         .paper = kPaper,
                          .signal = Signal::delay,
                          .parameters = kParameters,
                          .start = start,
@@ -121,6 +131,7 @@ constexpr Kind kSwift = {.name = "swift",
 
 constexpr Kind kMswift = {.name = "mswift",
                           .what = "Swift for sprayed packets: the median of the last delays",
+                          .paper = "MSwift, arXiv 2509.07907",
                           .signal = Signal::delay,
                           .parameters = kParameters,
                           .start = start,

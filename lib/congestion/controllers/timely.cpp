@@ -11,14 +11,19 @@ namespace {
 
 enum : size_t { kAlpha = 1, kBeta, kLow, kHigh, kMinRtt, kAdditive, kHyper, kStages };
 constexpr Parameter kParameters[] = {
-    {"min_rate_mbps", "Mb/s", 1000, "HPCC simulator, MIN_RATE"},
-    {"alpha", "weight of the newest", 0.875, "HPCC simulator attribute"},
+    {"min_rate_mbps", "Mb/s", 1000, "HPCC simulator, MIN_RATE", {}, "not in the paper"},
+    {"alpha", "weight of the newest", 0.875, "HPCC simulator, TIMELY_ALPHA"},
     {"beta", "factor", 0.8, "TIMELY section 4.3"},
     {"t_low_us", "us", 50, "TIMELY section 6"},
     {"t_high_us", "us", 500, "TIMELY section 6"},
-    {"min_rtt_us", "us", 20, "HPCC simulator attribute; divides the gradient"},
-    {"r_ai_mbps", "Mb/s", 100, "10 Mb/s of the paper at 10G, for 100G"},
-    {"r_hai_mbps", "Mb/s", 500, "5 x r_ai"},
+    {"min_rtt_us", "us", 20, "HPCC simulator, TIMELY_MIN_RTT", {}, "divides the gradient"},
+    {"r_ai_mbps",
+     "Mb/s",
+     100,
+     "HPCC simulator, RATE_AI",
+     {},
+     "10 Mb/s of the paper at 10G, for 100G"},
+    {"r_hai_mbps", "Mb/s", 500, "HPCC simulator, RATE_HAI", {}, "5 x r_ai, as in the paper"},
     {"hai_after", "increases", 5, "TIMELY section 4.3"},
 };
 
@@ -67,8 +72,11 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
   timely.last_rtt_ns = rtt_ns;
 }
 
+constexpr std::string_view kTimelyPaper =
+    "Mittal et al., TIMELY: RTT-based Congestion Control for the Datacenter, SIGCOMM 2015";
 constexpr Kind kTimely = {.name = "timely",
                           .what = "TIMELY: gradient of the RTT, once per RTT",
+                          .paper = kTimelyPaper,
                           .signal = Signal::delay,
                           .parameters = kParameters,
                           .start = start,

@@ -17,14 +17,23 @@ namespace {
 
 enum : size_t { kAlpha = 1, kBeta, kLow, kHigh, kMinRtt, kAdditive };
 constexpr Parameter kParameters[] = {
-    {"min_rate_mbps", "Mb/s", 1000, "as timely"},
-    {"alpha", "weight of the newest", 0.875, "as timely"},
-    {"beta", "factor", 0.8,
-     "TIMELY section 4.3; ECN or Delay's 0.008 needs a hundred RTTs to halve"},
+    {"min_rate_mbps", "Mb/s", 1000, "HPCC simulator, MIN_RATE", {}, "not in the paper"},
+    {"alpha", "weight of the newest", 0.875, "HPCC simulator, TIMELY_ALPHA"},
+    {"beta",
+     "factor",
+     0.8,
+     "TIMELY section 4.3",
+     {},
+     "ECN or Delay has 0.008, with which a hundred RTTs halve the rate at 100 Gb/s"},
     {"t_low_us", "us", 50, "TIMELY section 6"},
     {"t_high_us", "us", 500, "TIMELY section 6"},
-    {"min_rtt_us", "us", 20, "as timely"},
-    {"r_ai_mbps", "Mb/s", 100, "as timely at 100G"},
+    {"min_rtt_us", "us", 20, "HPCC simulator, TIMELY_MIN_RTT", {}, "divides the gradient"},
+    {"r_ai_mbps",
+     "Mb/s",
+     100,
+     "HPCC simulator, RATE_AI",
+     {},
+     "10 Mb/s of the paper at 10G, for 100G"},
 };
 
 struct Patched {
@@ -66,12 +75,15 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
   flow.last_rtt_ns = rtt_ns;
 }
 
-constexpr Kind kTimelyPatched = {.name = "timely-patched",
-                                 .what = "TIMELY with a unique fixed point",
-                                 .signal = Signal::delay,
-                                 .parameters = kParameters,
-                                 .start = start,
-                                 .on_ack = on_ack};
+constexpr Kind kTimelyPatched = {
+    .name = "timely-patched",
+    .what = "TIMELY with a unique fixed point",
+    .paper =
+        "Zhu et al., ECN or Delay: Lessons Learnt from Analysis of DCQCN and TIMELY, CoNEXT 2016",
+    .signal = Signal::delay,
+    .parameters = kParameters,
+    .start = start,
+    .on_ack = on_ack};
 
 }  // namespace
 

@@ -1,110 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads a scenario from TOML. The only file that knows toml++. Each table is read by a Section,
-// which remembers the first error and, at its end, refuses unknown keys, so that a misspelt key
-// is an error. Without toml++ (libtomlplusplus-dev) reading fails with a message.
+// Reads a scenario from TOML, each table by a Section (section.hpp). Without toml++
+// (libtomlplusplus-dev) reading fails with a message.
 #include "lib/sim/scenario/scenario.hpp"
 
 #if __has_include(<toml++/toml.h>)
 
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
-
-#include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "lib/base/installed/scenario_file.hpp"
+#include "lib/base/module/plugin.hpp"
+#include "lib/congestion/registry.hpp"
 #include "lib/sim/scenario/networks.hpp"
+#include "lib/sim/scenario/rows.hpp"
 
 namespace weft::sim::scenario {
 namespace {
 
-struct Reader {
-  std::string file;
-  Error error{Code::invalid_argument, ""};
-
-  bool failed() const { return !error.message.empty(); }
-  void fail(const toml::node* node, const std::string& key, const std::string& reason) {
-    if (failed()) return;
-    error.message = file;
-    if (node != nullptr) error.message += ":" + std::to_string(node->source().begin.line);
-    error.message += ": " + (key.empty() ? "" : key + ": ") + reason;
-  }
-};
-
-class Section {
- public:
-  Section(Reader& reader, const toml::table& table, std::string name)
-      : reader_(reader), table_(table), name_(std::move(name)) {}
-
-  bool has(std::string_view key) const { return table_.contains(key); }
-  std::string text(std::string_view key, std::string_view otherwise = {}) {
-    return value<std::string>(key, std::string(otherwise), "must be a text in quotes");
-  }
-  double number(std::string_view key, double otherwise, double least = 0, double most = 1e15) {
-    const double result = value<double>(key, otherwise, "must be a number");
-    if (has(key) && (result < least || result > most)) {
-      char range[80];
-      std::snprintf(range, sizeof range, "must be within %g and %g", least, most);
-      fail(key, range);
-    }
-    return result;
-  }
-  uint32_t count(std::string_view key, uint32_t otherwise) {
-    return static_cast<uint32_t>(
-        number(key, otherwise, 0, static_cast<double>(fabric::Topology::kNone - 1)));
-  }
-  bool flag(std::string_view key, bool otherwise) {
-    return value<bool>(key, otherwise, "must be true or false");
-  }
-  // "2ms", or a number of ns.
-  int64_t time_ns(std::string_view key, int64_t otherwise) {
-    used_.insert(std::string(key));
-    const toml::node* const node = table_.get(key);
-    if (node == nullptr) return otherwise;
-    if (const auto whole = node->value_exact<int64_t>()) return *whole;
-    Result<int64_t> time = flow::parse_time_ns(node->value_exact<std::string>().value_or("?"));
-    if (!time) fail(key, "must be a time like \"2ms\" or a number of ns");
-    return time ? *time : otherwise;
-  }
-  const toml::node* node(std::string_view key) {
-    used_.insert(std::string(key));
-    return table_.get(key);
-  }
-  void fail(std::string_view key, const std::string& reason) {
-    const toml::node* const node = table_.get(key);
-    const std::string name = name_.empty() ? std::string(key) : name_ + "." + std::string(key);
-    reader_.fail(node != nullptr ? node : &table_, name, reason);
-  }
-  // Keys that were not asked for.
-  void finish() {
-    std::string valid;
-    for (const std::string& key : used_) valid += (valid.empty() ? "" : ", ") + key;
-    for (const auto& [key, node] : table_)
-      if (used_.count(std::string(key.str())) == 0)
-        fail(key.str(), "is no key here; there are " + valid);
-  }
-
- private:
-  template <class T>
-  T value(std::string_view key, T otherwise, const char* wrong) {
-    used_.insert(std::string(key));
-    const toml::node* const node = table_.get(key);
-    if (node == nullptr) return otherwise;
-    const std::optional<T> result = node->value<T>();
-    if (!result) fail(key, wrong);
-    return result.value_or(otherwise);
-  }
-
-  Reader& reader_;
-  const toml::table& table_;
-  std::string name_;
-  std::set<std::string> used_;
-};
-
 Result<fabric::Topology> build_network(const std::string& file, Section& section) {
   const std::string kind = section.text("kind");
   if (kind == "csv") return read_topology(base::file_beside(file, section.text("file")));
+  if (kind == "links") return read_link_rows(section);
   NetworkSize size;
   size.hosts = section.count("hosts", 0);
   size.mbps = static_cast<uint32_t>(section.number("gbps", 100, 0.001, 4000) * 1000);
@@ -122,7 +37,7 @@ Result<fabric::Topology> build_network(const std::string& file, Section& section
   if (kind == "hpcc-320") return make_hpcc_320();
   if (kind == "hpcc-testbed") return make_hpcc_testbed();
   return Error{Code::invalid_argument,
-               "kind must be csv, star, dumbbell, leaf-spine, fat-tree, torus, hpcc-320 or "
+               "kind must be csv, links, star, dumbbell, leaf-spine, fat-tree, torus, hpcc-320 or "
                "hpcc-testbed"};
 }
 
@@ -136,8 +51,8 @@ Result<fabric::Topology> read_network(Reader& reader, const toml::table& root) {
     Result<void> done = read_degraded(base::file_beside(reader.file, degraded), *topology);
     if (!done) section.fail("degraded", done.error().message);
   }
-  for (const char* const key :
-       {"file", "hosts", "gbps", "fabric_gbps", "delay_ns", "k", "leaves", "spines", "dimensions"})
+  for (const char* const key : {"file", "links", "hosts", "gbps", "fabric_gbps", "delay_ns", "k",
+                                "leaves", "spines", "dimensions"})
     (void)section.node(key);
   section.finish();
   if (reader.failed()) return reader.error;
@@ -162,8 +77,10 @@ FlowList make_flows(Reader& reader, Section& section, const fabric::Topology& to
   const auto bytes = static_cast<uint64_t>(section.number("bytes", 0, 1));
   const uint32_t senders = section.count("senders", 0);
   const uint32_t receiver = section.count("receiver", 0);
+  (void)section.node("rows");
   section.finish();
   if (reader.failed()) return {};
+  if (kind == "list") return read_flow_rows(reader, section, topology);
   if (kind == "csv") {
     Result<FlowList> flows = read_flows(base::file_beside(reader.file, source));
     if (!flows) section.fail("file", flows.error().message);
@@ -182,7 +99,7 @@ FlowList make_flows(Reader& reader, Section& section, const fabric::Topology& to
   if (kind == "permutation") return permutation(topology, bytes, start, random);
   if (kind == "all-to-all") return all_to_all(topology, bytes, start);
   if (kind != "incast")
-    section.fail("kind", "must be csv, poisson, incast, permutation or all-to-all");
+    section.fail("kind", "must be csv, list, poisson, incast, permutation or all-to-all");
   if (senders == 0) section.fail("senders", "must be 1 or more");
   if (receiver >= topology.node_count() || !topology.is_host(receiver))
     section.fail("receiver", "is no host of this network");
@@ -245,6 +162,14 @@ void read_events(Reader& reader, const toml::table& root, Scenario& scenario) {
   }
 }
 
+// The name of the controller in a shared object beside the scenario, which is loaded: its
+// parameters are keys of [set] then. Other names are looked up when the scheme is made.
+Result<std::string> load_controller(const std::string& file, const std::string& name) {
+  const std::string path = name.substr(0, name.find('+'));
+  if (!base::is_plugin_path(path)) return name;
+  return congestion::canonical_name(base::file_beside(file, path) + name.substr(path.size()));
+}
+
 void read_run(Reader& reader, const toml::table& root, Scenario& scenario) {
   const toml::table* const table = root["run"].as_table();
   if (table == nullptr) return;
@@ -253,8 +178,12 @@ void read_run(Reader& reader, const toml::table& root, Scenario& scenario) {
   if (const toml::node* const node = section.node("controllers"); node != nullptr) {
     const toml::array* const list = node->as_array();
     if (list == nullptr) return section.fail("controllers", "must be a list of names");
-    for (const toml::node& name : *list)
-      scenario.controllers.push_back(name.value<std::string>().value_or(""));
+    for (const toml::node& item : *list) {
+      const std::string name = item.value<std::string>().value_or("");
+      const Result<std::string> controller = load_controller(reader.file, name);
+      if (!controller) return section.fail("controllers", controller.error().message);
+      scenario.controllers.push_back(*controller);
+    }
   }
   if (const toml::node* const node = section.node("buckets"); node != nullptr) {
     const toml::array* const list = node->as_array();
@@ -307,20 +236,10 @@ void read_sweeps(Reader& reader, const toml::table& root, Scenario& scenario) {
   }
 }
 
-}  // namespace
-
-Result<Scenario> read_scenario(const std::string& name, uint64_t seed) {
-  std::string file = name;
-  if (std::error_code error; !std::filesystem::is_regular_file(file, error))
-    file = base::scenario_file(name + ".toml");
-  if (file.empty()) {
-    std::string folders;
-    for (const std::string& folder : base::scenario_folders()) folders += " " + folder;
-    return Error{Code::not_found, "no scenario '" + name + "': name a TOML file, or one (without " +
-                                      ".toml) of" + folders};
-  }
+// `file` is the name in messages, and what is named in the scenario is looked for beside it.
+Result<Scenario> scenario_of(const toml::parse_result& parsed, const std::string& file,
+                             uint64_t seed) {
   Reader reader{.file = file};
-  const toml::parse_result parsed = toml::parse_file(file);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
     return Error{Code::invalid_argument, file + ":" + std::to_string(error.source().begin.line) +
@@ -345,6 +264,25 @@ Result<Scenario> read_scenario(const std::string& name, uint64_t seed) {
   return scenario;
 }
 
+}  // namespace
+
+Result<Scenario> read_scenario(const std::string& name, uint64_t seed) {
+  std::string file = name;
+  if (std::error_code error; !std::filesystem::is_regular_file(file, error))
+    file = base::scenario_file(name + ".toml");
+  if (file.empty()) {
+    std::string folders;
+    for (const std::string& folder : base::scenario_folders()) folders += " " + folder;
+    return Error{Code::not_found, "no scenario '" + name + "': name a TOML file, or one (without " +
+                                      ".toml) of" + folders};
+  }
+  return scenario_of(toml::parse_file(file), file, seed);
+}
+
+Result<Scenario> parse_scenario(const std::string& text, uint64_t seed) {
+  return scenario_of(toml::parse(text), "the scenario", seed);
+}
+
 }  // namespace weft::sim::scenario
 
 #else
@@ -356,6 +294,10 @@ Result<Scenario> read_scenario(const std::string& name, uint64_t) {
                name +
                    ": this build reads no TOML: apt-get install libtomlplusplus-dev and "
                    "configure again, or use --topology and --flows"};
+}
+
+Result<Scenario> parse_scenario(const std::string&, uint64_t seed) {
+  return read_scenario("a scenario", seed);
 }
 
 }  // namespace weft::sim::scenario

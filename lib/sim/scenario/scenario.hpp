@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/sim/run/simulation.hpp"
 #include "lib/sim/scenario/workload.hpp"
 #include "lib/sim/scheme/parameters.hpp"
 #include "weft/result.hpp"
@@ -31,5 +32,11 @@ struct Scenario {
 // (lib/base/installed/scenario_file.hpp). Random flows are drawn with `seed`: the same file and
 // seed give the same scenario. An error names the file, the line, the key and the reason.
 Result<Scenario> read_scenario(const std::string& name, uint64_t seed);
+// The same of the text of such a file; files that it names are looked for from the current folder.
+Result<Scenario> parse_scenario(const std::string& text, uint64_t seed);
+
+// The options of a run with `seed`, of which the scenario and the parameters have a part.
+flow::RunOptions run_options(const Scenario& scenario, const flow::Parameters& parameters,
+                             uint64_t seed);
 
 }  // namespace weft::sim::scenario

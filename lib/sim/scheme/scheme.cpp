@@ -145,7 +145,7 @@ bool applies(const Parameters::ControllerSetting& setting, const congestion::Kin
 }
 
 // One preset per NIC rate; every host knows its own.
-Result<void> make_presets(Scheme& scheme, const Parameters& parameters,
+Result<void> make_presets(Scheme& scheme, bool with_window, const Parameters& parameters,
                           const fabric::Topology& topology) {
   std::vector<congestion::Setting> settings;
   for (const Parameters::ControllerSetting& s : parameters.controllers())
@@ -165,7 +165,8 @@ Result<void> make_presets(Scheme& scheme, const Parameters& parameters,
         .packet_bytes = double(scheme.payload + scheme.header),
         .payload_bytes = double(scheme.payload),
         .drops = !scheme.fabric.trims};
-    Result<congestion::Preset> preset = congestion::make_preset(scheme.name, conditions, settings);
+    Result<congestion::Preset> preset =
+        congestion::make_preset(*scheme.kind, with_window, conditions, settings);
     if (!preset) return preset.error();
     scheme.presets.push_back(*preset);
   }
@@ -282,12 +283,17 @@ int64_t largest_rtt_ns(const fabric::Topology& topology, uint32_t payload) {
 
 Result<Scheme> make_scheme(std::string_view controller, const Parameters& parameters,
                            const fabric::Topology& topology) {
-  Scheme scheme;
-  scheme.name = controller;
   bool with_window = false;
   Result<const congestion::Kind*> kind = congestion::find_kind(controller, &with_window);
   if (!kind) return kind.error();
-  scheme.kind = *kind;
+  return make_scheme(**kind, with_window, parameters, topology);
+}
+
+Result<Scheme> make_scheme(const congestion::Kind& kind, bool with_window,
+                           const Parameters& parameters, const fabric::Topology& topology) {
+  Scheme scheme;
+  scheme.name = congestion::full_name(kind, with_window);
+  scheme.kind = &kind;
   const auto number = [&](Net key, double usual, double sprayed) {
     return value(parameters, scheme, key, usual, sprayed);
   };
@@ -311,7 +317,7 @@ Result<Scheme> make_scheme(std::string_view controller, const Parameters& parame
              exact_rtt_ns(topology, longest, scheme.payload + scheme.header + scheme.ack_bytes));
   scheme.fabric = make_fabric(scheme, parameters, topology);
   if (scheme.sprayed()) describe_spraying(scheme, parameters, topology);
-  Result<void> made = make_presets(scheme, parameters, topology);
+  Result<void> made = make_presets(scheme, with_window, parameters, topology);
   if (!made) return made.error();
   scheme.cnp_interval_ps = cnp_interval_ps(scheme.presets.front());
   return scheme;

@@ -45,6 +45,9 @@ struct Scheme {
 // Fails on an unknown controller, or on parameters that do not fit together.
 Result<Scheme> make_scheme(std::string_view controller, const Parameters& parameters,
                            const fabric::Topology& topology);
+// The same with a kind that need not be registered, and that the scheme must not outlive.
+Result<Scheme> make_scheme(const congestion::Kind& kind, bool with_window,
+                           const Parameters& parameters, const fabric::Topology& topology);
 
 // The unloaded RTT of two hosts as the ideal FCT counts it: twice the delays, and one payload
 // without header at the rate of each link (HPCC simulator).
