@@ -31,7 +31,7 @@ endfunction()
 # libweft.a: every extension is linked in. Its lists name them, so that a program needs no option of
 # the linker for whole archives.
 set(LINKED_IN ${ROOMS})
-list(REMOVE_ITEM LINKED_IN weft_sim weft_port_sim)
+list(REMOVE_ITEM LINKED_IN weft_sim weft_port_sim weft_c_sim)
 list(TRANSFORM LINKED_IN REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
 weft_product(weft_static STATIC "${LINKED_IN}" "${LINKED_LIBRARIES};${MODULE_LIBRARIES}")
 set_target_properties(weft_static PROPERTIES EXPORT_NAME static)

@@ -57,6 +57,8 @@ weft_registry(weft_collective HEADER lib/collective/plan/manifest.hpp NAMESPACE 
 weft_room(message lib/message base)
 # The C API, a part of libweft.
 weft_room(c lib/adapters/c verbs)
+# The C API of the simulator, a part of libweft.so.
+weft_room(c_sim lib/adapters/sim c sim congestion)
 set_source_files_properties(lib/adapters/c/text.cpp PROPERTIES COMPILE_DEFINITIONS
                             WEFT_VERSION="${PROJECT_VERSION}")
 # gcc clears a struct of 100 bytes by `rep stos`, which takes as long as all else done with it.

@@ -13,7 +13,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build/release")).resolve()
-HEADERS = ("weft.h", "weft_types.h")
+HEADERS = ("weft.h", "weft_types.h", "sim.h")
 STRICT = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
 FUNCTION = re.compile(r"^(?!typedef)\w[\w ]*?[ \*]+(weft_\w+)\(", re.M)
 
@@ -59,7 +59,8 @@ class CApi(unittest.TestCase):
     def test_every_function_is_exported_and_no_other(self):
         _, said = call("nm", "-D", "--defined-only", str(BUILD / "lib/libweft.so"))
         exported = set(re.findall(r" T (weft_\w+)", said))
-        declared = set(FUNCTION.findall((ROOT / "include/weft/weft.h").read_text()))
+        declared = {name for header in HEADERS
+                    for name in FUNCTION.findall((ROOT / "include/weft" / header).read_text())}
         self.assertGreater(len(declared), 50)
         self.assertEqual(exported, declared)
 

@@ -26,6 +26,7 @@ SECTIONS = (
     ("Use", ("docs/drop-in.md", "docs/libfabric.md", "docs/nccl.md", "docs/nccl-compat.md",
              "docs/providers.md", "docs/device-strings.md", "docs/programs.md", "docs/srd.md",
              "docs/collectives.md", "docs/congestion-control.md", "docs/simulator.md",
+             "docs/simulator-python.md",
              "docs/packet-scripts.md", "docs/test-your-roce.md", "docs/hardware.md",
              "docs/observability.md", "docs/performance.md", "docs/troubleshooting.md")),
     ("Guarantees", ("docs/failure-model.md", "docs/security.md", "SECURITY.md", "docs/design.md")),

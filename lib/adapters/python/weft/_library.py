@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """libweft.so, the declarations of its C API, and errors as exceptions.
 
-Declarations are those of weft.h and weft_types.h, which lie beside this file: nothing is declared
-twice. Calls release the interpreter's lock.
+Declarations are those of weft.h, weft_types.h and sim.h, which lie beside this file: nothing is
+declared twice. Calls release the interpreter's lock.
 """
 import enum
 import os
@@ -17,7 +17,7 @@ SONAME = "libweft.so.0"
 
 def declarations():
     """The headers without what a preprocessor does."""
-    text = "".join((HERE / name).read_text() for name in ("weft_types.h", "weft.h"))
+    text = "".join((HERE / name).read_text() for name in ("weft_types.h", "weft.h", "sim.h"))
     text = re.sub(r"^#ifdef __cplusplus.*?^#endif", "", text, flags=re.S | re.M)
     return re.sub(r"^#.*$", "", text, flags=re.M)
 
