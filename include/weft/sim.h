@@ -5,6 +5,7 @@
  * named columns. The rules of weft.h hold; in addition:
  * - A run takes place inside weft_sim_run(), in the calling thread. The same scenario, seed and
  *   controller give the same results on every machine. Runs of several threads share nothing.
+ * - libweft.so has these functions, the static library has not.
  * - Experimental: until 1.0 this header may change with any minor version.
  */
 #pragma once

@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "lib/base/check.hpp"
+#include "lib/congestion/path_names.hpp"
 
 namespace weft::congestion {
 namespace {
@@ -52,9 +53,16 @@ void PathPolicy::start(const PathRules& rules, uint64_t seed) {
   if (rules.choice == PathChoice::mixed) queue_.reserve(rules.in_flight);
   explore_ = 0;
   frozen_until_ = leave_at_ = Instant{};
+  loaded_ = loaded_path_kind(rules.choice);
+  if (loaded_ == nullptr) return;
+  state_.assign((loaded_->state_bytes + 7) / 8, 0);
+  if (loaded_->start != nullptr)
+    loaded_->start(state_.data(), {.count = rules_.count, .seed = seed, .rtt = rules_.rtt});
 }
 
 uint16_t PathPolicy::next(Instant now) noexcept {
+  if (loaded_ != nullptr)
+    return static_cast<uint16_t>(loaded_->next(state_.data(), now) % rules_.count);
   switch (rules_.choice) {
     case PathChoice::single:
       return current_;
@@ -115,6 +123,11 @@ uint16_t PathPolicy::next_patient(Instant now) noexcept {
 }
 
 void PathPolicy::on_feedback(uint16_t entropy, PathFeedback feedback, Instant now) {
+  if (loaded_ != nullptr) {
+    if (loaded_->on_feedback != nullptr)
+      loaded_->on_feedback(state_.data(), entropy, feedback, now);
+    return;
+  }
   switch (rules_.choice) {
     case PathChoice::single:
     case PathChoice::oblivious:

@@ -9,6 +9,8 @@
 //   mixed      paths that just did well, each once; else as bitmap
 //   plb        one path, left for another when none of its packets did well for some RTTs
 //
+// Or one of a shared object (weft/path_policy.hpp).
+//
 // Those of the UEC simulator (uet-htsim), plb after Google's PLB (SIGCOMM 2022). A policy belongs
 // to one flow or peer; the SRD engine and the simulator have it in common.
 #pragma once
@@ -20,17 +22,15 @@
 
 #include "lib/base/random.hpp"
 #include "lib/base/ring_queue.hpp"
+#include "weft/path_policy.hpp"
 #include "weft/units.hpp"
 
 namespace weft::congestion {
 
+// Values behind these are policies that were loaded (path_names.hpp).
 enum class PathChoice : uint8_t { single, oblivious, bitmap, reps, mixed, plb };
 inline constexpr std::string_view kPathChoiceNames[] = {"single", "oblivious", "bitmap",
                                                         "reps",   "mixed",     "plb"};
-
-// The fate of a packet. One trimmed at the receiver's own link counts as good, or as marked: its
-// path is not congested.
-enum class PathFeedback : uint8_t { good, marked, not_arrived, timed_out };
 
 struct PathRules {
   PathChoice choice = PathChoice::mixed;
@@ -90,6 +90,8 @@ class PathPolicy {
   Instant frozen_until_;             // reps: 0: not frozen
   Instant leave_at_;                 // plb
   base::Random random_{1};
+  const PathKind* loaded_ = nullptr;  // in place of a built-in policy
+  std::vector<uint64_t> state_;       // of loaded_
 };
 
 }  // namespace weft::congestion

@@ -7,29 +7,13 @@
 #include <algorithm>
 
 #include "lib/base/clock.hpp"
+#include "lib/congestion/path_names.hpp"
 #include "providers/srd/congestion_keys.hpp"
 #include "providers/srd/srd_context.hpp"
 
 namespace weft::srd_provider {
 
 namespace {
-
-// An OwnKey whose value is one of `words`.
-template <class Enum, size_t kCount>
-software::OwnKey word_key(std::string_view key, Enum& target,
-                          const std::string_view (&words)[kCount]) {
-  return {key, [key, &target, &words](const std::string& value) -> Result<void> {
-            std::string valid;
-            for (size_t i = 0; i < kCount; ++i) {
-              valid += (i == 0 ? "" : ", ") + std::string(words[i]);
-              if (words[i] != value) continue;
-              target = static_cast<Enum>(i);
-              return {};
-            }
-            return Error{Code::invalid_argument,
-                         std::string(key) + "=" + value + ": must be one of " + valid};
-          }};
-}
 
 // rails=A+B: further addresses or interfaces of the port, IPv6 in brackets or not.
 software::OwnKey rails_key(std::vector<std::string>& rails) {
@@ -69,7 +53,14 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
       software::flag_key("police_credit", police_credit),
       software::number_key("paths", paths, 1, srd::kMostPaths),
       software::number_key("ack_every", config.ack_every, 1, 64),
-      word_key("path_policy", config.policy, srd::kPathPolicyNames),
+      {"path_policy",
+       [&config](const std::string& name) -> Result<void> {
+         const Result<congestion::PathChoice> choice = congestion::find_path_choice(name);
+         if (!choice)
+           return Error{choice.error().code, "path_policy=" + name + ": " + choice.error().message};
+         config.policy = *choice;
+         return {};
+       }},
       software::number_key("patience_ms", patience_ms, 10, 3'600'000),
       software::number_key("least_rto_us", least_rto_us, 10, 1'000'000)};
   own.push_back(rails_key(rails));

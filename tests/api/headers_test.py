@@ -49,7 +49,8 @@ class Headers(unittest.TestCase):
         sets = initialisers()
         self.assertGreater(len(sets), 20)
         lines = ["void set();", "void set() {", "  using namespace weft;",
-                 "  using namespace weft::congestion;", *sets, "}\n"]
+                 "  using namespace weft::congestion;",
+                 "  using namespace weft::simulation;", *sets, "}\n"]
         code = includes(HEADERS) + "\n".join(lines)
         for compiler in ("g++", "clang++"):
             if not shutil.which(compiler):

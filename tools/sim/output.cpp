@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "lib/congestion/path_names.hpp"
 #include "tools/sim/command_run.hpp"
 
 namespace weft::bench {
@@ -101,7 +102,7 @@ Json describe_controller(const Outcome& outcome) {
   const sim::fabric::Settings& fabric = scheme.fabric;
   Json spraying = nullptr;
   if (scheme.sprayed())
-    spraying = {{"policy", congestion::kPathChoiceNames[static_cast<size_t>(scheme.paths.choice)]},
+    spraying = {{"policy", congestion::path_choice_name(scheme.paths.choice)},
                 {"evs", scheme.paths.count},
                 {"ack_every_bytes", scheme.ack_every_bytes},
                 {"timeout_us", double(scheme.timeout_ps) / 1e6},

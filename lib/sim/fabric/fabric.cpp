@@ -43,7 +43,8 @@ Fabric::Fabric(const Topology& topology, const Settings& settings, EventWheel& w
       spray_(spray),
       random_(random),
       buffer_(settings_),
-      classes_(settings_.class_weights) {
+      classes_(settings_.class_weights),
+      discipline_(settings_.discipline, topology.port_count()) {
   make_ports();
   set_buffers_and_headroom();
 }
@@ -118,6 +119,9 @@ void Fabric::forward(Packet& packet) {
 }
 
 void Fabric::forward_data(Port& out, Packet& packet) {
+  if (discipline_.enabled() &&
+      !discipline_.admits(packet, out, wheel_.now(), random_, counters_.marked))
+    return discard(packet, counters_.dropped);
   Port& in = ports_[packet.ingress];
   // An idle port that is not paused has an empty queue. A packet that fits the reserve needs no
   // accounting there, since it would be released in the same instant.

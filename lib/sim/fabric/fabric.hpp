@@ -20,6 +20,7 @@
 
 #include "lib/base/random.hpp"
 #include "lib/sim/fabric/classes.hpp"
+#include "lib/sim/fabric/discipline.hpp"
 #include "lib/sim/fabric/event_wheel.hpp"
 #include "lib/sim/fabric/packet.hpp"
 #include "lib/sim/fabric/port.hpp"
@@ -105,6 +106,7 @@ class Fabric {
   // Sprayed packets (trim.cpp).
   void forward_sprayed(Packet& packet);
   bool fit_or_trim(Port& out, Packet& packet);
+  bool trim(const Port& out, Packet& packet);
   void end_service(uint32_t number);
   void begin_service(uint32_t number, Port& port);
   void put_on_wire(const Port& port, const Packet& packet, int64_t left_at, uint32_t stamp);
@@ -121,7 +123,10 @@ class Fabric {
   void send_pfc(uint32_t number, Event event, uint32_t c);
   template <class PortOrClass>
   void mark(const PortOrClass& out, Packet& packet) {
-    if (!ecn_marks(out, settings_.pmax, random_)) return;
+    const bool marks = discipline_.enabled()
+                           ? discipline_.marks(packet, ports_[packet.target], wheel_.now(), random_)
+                           : ecn_marks(out, settings_.pmax, random_);
+    if (!marks) return;
     counters_.marked += !packet.tag.marked;
     packet.tag.marked = true;
   }
@@ -138,6 +143,7 @@ class Fabric {
   std::vector<Port> ports_;
   SharedBuffer buffer_;
   DataClasses classes_;
+  Discipline discipline_;
   Counters counters_;
   std::function<void(const Packet&)> on_drop_;
   bool rerouted_ = false;

@@ -6,6 +6,7 @@
 
 #include "lib/sim/fabric/classes.hpp"
 #include "lib/sim/fabric/telemetry.hpp"
+#include "weft/simulation.hpp"
 
 namespace weft::sim::fabric {
 
@@ -24,6 +25,7 @@ struct Settings {
   double kmin_bytes_per_gbps = 0;
   double kmax_bytes_per_gbps = 0;
   double pmax = 0;  // marking probability at kmax; 0: no ECN
+  const simulation::QueueDiscipline* discipline = nullptr;  // marks and drops, in place of kmin
   TelemetrySettings telemetry;
   ClassWeights class_weights{};  // of several data classes
   // Of fabrics for sprayed packets.

@@ -50,6 +50,10 @@ void Fabric::put_on_wire(const Port& port, const Packet& packet, int64_t left_at
 
 void Fabric::forward_sprayed(Packet& packet) {
   Port& out = ports_[packet.target];
+  if (discipline_.enabled() &&
+      !discipline_.admits(packet, out, wheel_.now(), random_, counters_.marked) &&
+      !trim(out, packet))
+    return;
   if (idle(out)) return spray(packet.target, packet);
   if (!packet.tag.control && !fit_or_trim(out, packet)) return;
   if (packet.tag.control) {
@@ -79,6 +83,11 @@ bool Fabric::fit_or_trim(Port& out, Packet& packet) {
     out.queue_bytes -= last.bytes;
     std::swap(last, packet);
   }
+  return trim(out, packet);
+}
+
+// False: the packet is dropped, as this network does not trim.
+bool Fabric::trim(const Port& out, Packet& packet) {
   if (!settings_.trims) {
     discard(packet, counters_.dropped);
     return false;

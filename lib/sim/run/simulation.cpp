@@ -46,10 +46,10 @@ class Run {
                         options.seed);
     else if (scheme.engines)
       engines_.emplace(topology, scheme, wheel_, pool_, fabric_, telemetry_, flows,
-                       !scheme.fabric.pfc || !options.link_changes.empty(), options.seed);
+                       scheme.drops() || !options.link_changes.empty(), options.seed);
     else
       hosts_.emplace(topology, scheme, wheel_, pool_, fabric_, telemetry_, flows.size(),
-                     !scheme.fabric.pfc || !options.link_changes.empty());
+                     scheme.drops() || !options.link_changes.empty());
   }
 
   Result<void> prepare();
@@ -130,10 +130,9 @@ Result<void> Run::set_classes() {
   for (const FlowSpec& spec : specs_) classes.push_back(spec.data_class);
   const auto [least, most] = std::minmax_element(classes.begin(), classes.end());
   if (classes.empty() || *least == *most) return {};
-  if (scheme_.sprayed() || scheme_.engines)
-    return Error{Code::invalid_argument, "flows of several classes are given, but " +
-                                             (scheme_.engines ? "engines" : scheme_.name) +
-                                             " send all data in one"};
+  if (const std::string one = scheme_.of_one_class(); !one.empty())
+    return Error{Code::invalid_argument,
+                 "flows of several classes are given, but " + one + " send all data in one"};
   fabric_.use_classes(std::move(classes));
   return {};
 }

@@ -11,15 +11,18 @@
 #include "lib/base/module/plugin.hpp"
 #include "lib/congestion/registry.hpp"
 #include "lib/sim/scenario/networks.hpp"
+#include "lib/sim/scenario/plugins.hpp"
 #include "lib/sim/scenario/rows.hpp"
 
 namespace weft::sim::scenario {
 namespace {
 
-Result<fabric::Topology> build_network(const std::string& file, Section& section) {
+Result<fabric::Topology> build_network(Reader& reader, Section& section) {
+  const std::string& file = reader.file;
   const std::string kind = section.text("kind");
   if (kind == "csv") return read_topology(base::file_beside(file, section.text("file")));
   if (kind == "links") return read_link_rows(section);
+  if (base::is_plugin_path(kind)) return build_by_plugin(kind, reader, section);
   NetworkSize size;
   size.hosts = section.count("hosts", 0);
   size.mbps = static_cast<uint32_t>(section.number("gbps", 100, 0.001, 4000) * 1000);
@@ -37,15 +40,15 @@ Result<fabric::Topology> build_network(const std::string& file, Section& section
   if (kind == "hpcc-320") return make_hpcc_320();
   if (kind == "hpcc-testbed") return make_hpcc_testbed();
   return Error{Code::invalid_argument,
-               "kind must be csv, links, star, dumbbell, leaf-spine, fat-tree, torus, hpcc-320 or "
-               "hpcc-testbed"};
+               "kind must be csv, links, star, dumbbell, leaf-spine, fat-tree, torus, hpcc-320, "
+               "hpcc-testbed or a shared object, ./mine.so"};
 }
 
 Result<fabric::Topology> read_network(Reader& reader, const toml::table& root) {
   const toml::table* const table = root["network"].as_table();
   if (table == nullptr) return Error{Code::invalid_argument, reader.file + ": has no [network]"};
   Section section(reader, *table, "network");
-  Result<fabric::Topology> topology = build_network(reader.file, section);
+  Result<fabric::Topology> topology = build_network(reader, section);
   if (!topology) section.fail("kind", topology.error().message);
   if (const std::string degraded = section.text("degraded"); topology && !degraded.empty()) {
     Result<void> done = read_degraded(base::file_beside(reader.file, degraded), *topology);
@@ -69,6 +72,8 @@ Result<std::vector<SizePoint>> sizes_of(const std::string& file, const std::stri
 FlowList make_flows(Reader& reader, Section& section, const fabric::Topology& topology,
                     base::Random& random) {
   const std::string kind = section.text("kind");
+  if (base::is_plugin_path(kind))
+    return generate_by_plugin(kind, reader, section, topology, random);
   const std::string source = section.text("file");
   const std::string sizes = section.text("sizes");
   const double load = section.number("load", 0, 0, 10);
@@ -99,7 +104,9 @@ FlowList make_flows(Reader& reader, Section& section, const fabric::Topology& to
   if (kind == "permutation") return permutation(topology, bytes, start, random);
   if (kind == "all-to-all") return all_to_all(topology, bytes, start);
   if (kind != "incast")
-    section.fail("kind", "must be csv, list, poisson, incast, permutation or all-to-all");
+    section.fail("kind",
+                 "must be csv, list, poisson, incast, permutation, all-to-all or a shared object, "
+                 "./mine.so");
   if (senders == 0) section.fail("senders", "must be 1 or more");
   if (receiver >= topology.node_count() || !topology.is_host(receiver))
     section.fail("receiver", "is no host of this network");
@@ -209,7 +216,8 @@ void read_settings(Reader& reader, const toml::table& root, Scenario& scenario) 
   flow::Parameters trial;
   for (const auto& [key, node] : *table) {
     const std::string name(key.str());
-    const std::string text = value_text(node);
+    std::string text = value_text(node);
+    if (base::is_plugin_path(text)) text = base::file_beside(reader.file, text);
     const Result<void> set = trial.set(name, text);
     if (!set) return reader.fail(&node, "set", set.error().message);
     scenario.settings.emplace_back(name, text);

@@ -7,15 +7,27 @@
 #include <cmath>
 #include <cstdio>
 
-#include "lib/congestion/path_policy.hpp"
+#include "lib/base/module/plugin.hpp"
+#include "lib/congestion/path_names.hpp"
 #include "lib/congestion/registry.hpp"
+#include "lib/sim/fabric/discipline.hpp"
 
 namespace weft::sim::flow {
 namespace {
 
 constexpr std::string_view kFidelities[] = {"flow", "engine", "srd"};
+constexpr std::string_view kDisciplines[] = {"thresholds"};
 constexpr std::string_view kClassWhat =
     "of this data class; 0: strict priority over classes of higher number and of any weight";
+
+Result<size_t> load_path_policy(const std::string& path) {
+  const Result<congestion::PathChoice> choice = congestion::find_path_choice(path);
+  if (!choice) return choice.error();
+  return static_cast<size_t>(*choice);
+}
+std::string path_policy_name(size_t number) {
+  return congestion::path_choice_name(static_cast<congestion::PathChoice>(number));
+}
 
 // In the order of Net.
 constexpr Key kKeys[] = {
@@ -74,6 +86,9 @@ constexpr Key kKeys[] = {
     {"switch.kmax", "B per Gb/s", kAuto,
      "all marked above; auto: 16000, dctcp 3000, sprayed 0.8 BDP in whole packets", true, 0, 1e9},
     {"switch.pmax", "share", kAuto, "marked at kmax; auto: 0.2, dctcp and sprayed 1", true, 0, 1},
+    {"switch.discipline", "name", 0,
+     "what marks or drops: thresholds (switch.kmin, kmax, pmax), or a shared object, ./mine.so",
+     false, 0, 1e6, kDisciplines, fabric::load_discipline, fabric::discipline_name},
     {"switch.mark_last_hop", "0 or 1", kAuto,
      "sprayed: the link to the receiver marks too; auto: 0 with rccc", true, 0, 1},
     {"switch.trim", "0 or 1", 1,
@@ -100,8 +115,8 @@ constexpr Key kKeys[] = {
      "RTO, where packets may be dropped; auto: 500, sprayed 15 and six queues at NIC rate", true,
      1},
     {"path.policy", "name", static_cast<double>(congestion::PathChoice::mixed),
-     "sprayed: single, oblivious, bitmap, reps, mixed or plb", false, 0, 5,
-     congestion::kPathChoiceNames},
+     "sprayed: single, oblivious, bitmap, reps, mixed, plb, or a shared object, ./mine.so", false,
+     0, 5, congestion::kPathChoiceNames, load_path_policy, path_policy_name},
     {"path.evs", "values", 64, "sprayed: entropy values of a flow, a power of two", false, 1,
      65536},
     {"path.nack_penalty", "turns", 4,
@@ -124,9 +139,15 @@ Error invalid(std::string text) { return Error{Code::invalid_argument, std::move
 Result<double> parse_word(const Key& key, std::string_view text) {
   const auto found = std::find(key.words.begin(), key.words.end(), text);
   if (found != key.words.end()) return static_cast<double>(found - key.words.begin());
+  if (key.load != nullptr && base::is_plugin_path(text)) {
+    const Result<size_t> number = key.load(std::string(text));
+    if (!number) return number.error();
+    return static_cast<double>(*number);
+  }
   std::string valid;
   for (const std::string_view word : key.words)
     valid += (valid.empty() ? "" : ", ") + std::string(word);
+  if (key.load != nullptr) valid += ", ./mine.so";
   return invalid(std::string(key.name) + " must be one of " + valid + ", not '" +
                  std::string(text) + "'");
 }
@@ -180,7 +201,10 @@ std::span<const Key> Parameters::keys() noexcept { return kKeys; }
 
 std::string Parameters::text(const Key& key, double value) {
   if (key.may_be_auto && value == kAuto) return "auto";
-  if (!key.words.empty()) return std::string(key.words[static_cast<size_t>(value)]);
+  if (!key.words.empty()) {
+    const auto which = static_cast<size_t>(value);
+    return which < key.words.size() ? std::string(key.words[which]) : key.loaded(which);
+  }
   char number[40];
   std::snprintf(number, sizeof number, "%g", value);
   return number;

@@ -27,6 +27,9 @@ struct Key {
   double least = 0;
   double most = 1e18;
   std::span<const std::string_view> words{};  // the value is one of these; its index is kept
+  // Or the path of a shared object, whose number, behind those of the words, this returns.
+  Result<size_t> (*load)(const std::string& path) = nullptr;
+  std::string (*loaded)(size_t number) = nullptr;  // the text of such a number
 };
 
 enum class Net : size_t {
@@ -53,6 +56,7 @@ enum class Net : size_t {
   kmin,
   kmax,
   pmax,
+  discipline,
   mark_last_hop,
   trim,
   trim_bytes,

@@ -87,6 +87,7 @@ fabric::Settings make_fabric(const Scheme& scheme, const Parameters& parameters,
       std::max({scheme.payload + scheme.data_overhead + more, scheme.ack_bytes, fabric.pause_bytes,
                 static_cast<uint32_t>(parameters[Net::trim_bytes])});
   set_marking(fabric, *scheme.kind, parameters);
+  fabric.discipline = fabric::discipline_of(static_cast<size_t>(parameters[Net::discipline]));
   for (uint32_t c = 1; c < fabric::kClasses; ++c)
     fabric.class_weights[c] =
         parameters[static_cast<Net>(static_cast<size_t>(Net::class_1) + c - 1)];

@@ -37,9 +37,17 @@ struct Scheme {
 
   // Each packet of a flow takes a path of its own: the hosts of lib/sim/hosts/light_spray.
   bool sprayed() const noexcept { return kind->sprayed || srd; }
+  // Switches may drop packets: hosts need a retransmission timeout.
+  bool drops() const noexcept { return !fabric.pfc || fabric.discipline != nullptr; }
   // The hosts run the engine: those of lib/sim/hosts/engine.
   bool engines = false;
   bool srd = false;  // the SRD engine, whatever the controller
+  // What sends all data in one class, or "".
+  std::string of_one_class() const {
+    if (fabric.discipline != nullptr) return "with switch.discipline hosts";
+    if (engines) return "engines";
+    return sprayed() ? name : "";
+  }
 };
 
 // Fails on an unknown controller, or on parameters that do not fit together.

@@ -23,7 +23,6 @@
 namespace weft::srd {
 
 using congestion::PathChoice;
-inline constexpr const auto& kPathPolicyNames = congestion::kPathChoiceNames;
 
 inline constexpr uint32_t kMostPaths = 256;
 inline constexpr uint32_t kMostRoutes = 16;  // pairs of addresses
