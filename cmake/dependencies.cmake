@@ -72,6 +72,16 @@ if(NOT HTTPLIB_FOUND)
                  "not built")
 endif()
 
+# expat, by which weft_coll reads plans of MSCCL.
+find_package(EXPAT QUIET)
+if(EXPAT_FOUND)
+  set(WEFT_HAVE_EXPAT 1)
+else()
+  set(WEFT_HAVE_EXPAT 0)
+  message(NOTICE "weft: no expat (apt-get install libexpat1-dev): weft_coll reads no plans of "
+                 "MSCCL")
+endif()
+
 # Tests: Catch2 and rapidcheck.
 if(WEFT_TESTS)
   find_package(Catch2 QUIET)

@@ -50,6 +50,33 @@ class Coll(unittest.TestCase):
                 self.assertEqual(code, 0, (device, operation, out, err))
                 self.assertIn("# Wrong elements: 0 OK", out)
 
+    def test_words_of_nccl_tests(self):
+        code, out, err = run("broadcast_perf", "-b", "8", "-e", "8K", "-i", "4088", "-g", "3", "-d",
+                             "half", "-r", "2", "-n", "2", "-w", "1", "-c", "1", "-T", "20", "-a",
+                             "1", "-G", "0", "-m", "1", WEFT_DEVICE=self.devices[1])
+        self.assertEqual(code, 0, (out, err))
+        rows = [line.split() for line in out.splitlines() if line.startswith(" ")]
+        self.assertEqual([row[0] for row in rows], ["8", "4096", "8184"])
+        self.assertEqual({(row[2], row[4]) for row in rows}, {("fp16", "2")})
+        self.assertIn("# Wrong elements: 0 OK", out)
+        code, _, err = run("all_reduce_perf", "-g", "2", "-m", "8")
+        self.assertEqual(code, 2)
+        self.assertIn("-m 8: --agg_iters has no meaning here", err)
+
+    def test_words_of_nccom_test(self):
+        for operation, ours in (("allr", "all_reduce"), ("allg", "all_gather"),
+                                ("redsct", "reduce_scatter"), ("alltoall", "all_to_all")):
+            with tempfile.TemporaryDirectory() as folder:
+                file = pathlib.Path(folder) / "out.json"
+                code, out, err = run("-r", "2", "-b", "8", "-e", "1KB", "-f", "32", "-n", "2", "-w",
+                                     "1", "-d", "bf16", "--check", "all_ones", "--stats", "p99",
+                                     "--report-to-json-file", str(file), "--nnodes", "1", operation,
+                                     WEFT_DEVICE=self.devices[1])
+                self.assertEqual(code, 0, (out, err))
+                report = json.loads(file.read_text(encoding="utf-8"))
+            self.assertEqual((report["operation"], report["ranks"]), (ours, 2))
+            self.assertIn("# Wrong elements: 0 OK", out)
+
     def test_counts_are_discovered(self):
         code, out, err = run("all_to_all_v", "--discover", "-r", "3", "-d", self.devices[1], *QUICK)
         self.assertEqual(code, 0, (out, err))

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <fstream>
 
 #include "lib/collective/arithmetic/arithmetic.hpp"
 #include "lib/collective/model/forests.hpp"
 #include "lib/collective/model/topology_file.hpp"
+#include "lib/collective/msccl/export.hpp"
 #include "lib/collective/plan/algorithm.hpp"
 #include "lib/collective/plan/verify.hpp"
+#include "tools/coll/msccl_xml.hpp"
 #include "tools/coll/reference.hpp"
 
 namespace weft::bench {
@@ -97,6 +100,17 @@ void print_steps(const Program& program) {
   }
 }
 
+Result<void> write_msccl(const std::string& path, const Algorithm& algorithm, const Shape& shape,
+                         const std::vector<Program>& programs) {
+  const Result<collective::MscclPlan> plan =
+      collective::msccl_plan_of(std::string(algorithm.name), shape, programs);
+  if (!plan) return plan.error();
+  std::ofstream file(path);
+  file << msccl_xml(*plan);
+  file.close();
+  return file ? Result<void>() : Error{Code::io_error, "cannot write " + path};
+}
+
 }  // namespace
 
 int explain(const CollOptions& o, const ExplainOptions& explained) {
@@ -143,11 +157,21 @@ int explain(const CollOptions& o, const ExplainOptions& explained) {
     if (algorithm.collective != o.collective) continue;
     if (!o.algorithm.empty() && algorithm.name != o.algorithm) continue;
     if (algorithm.traits.power_of_two && !std::has_single_bit(ranks)) continue;
+    if (const Result<void> able = collective::fits(algorithm, shape); !able) {
+      std::printf("%-18s %s\n", std::string(algorithm.name).c_str(), able.error().message.c_str());
+      continue;
+    }
     found = true;
     shape.forest = algorithm.traits.over_forest ? forests.of(o.collective, shape.root) : nullptr;
     const std::vector<Program> programs = collective::programs_of(algorithm, shape);
     print_summary(algorithm, shape, programs);
     if (explained.rank && *explained.rank < ranks) print_steps(programs[*explained.rank]);
+    if (explained.msccl_file.empty()) continue;
+    const Result<void> written = write_msccl(explained.msccl_file, algorithm, shape, programs);
+    if (!written) {
+      std::fprintf(stderr, "%s\n", written.error().message.c_str());
+      return 1;
+    }
   }
   if (found) return 0;
   const Result<const Algorithm*> why = collective::find_algorithm(o.algorithm, o.collective, ranks);

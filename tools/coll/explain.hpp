@@ -11,6 +11,7 @@ struct ExplainOptions {
   std::optional<uint32_t> rank;  // print the steps of this rank
   uint64_t wave = 0;             // Shape::wave
   std::string topology;          // one rank per chip, with its dimensions and racks
+  std::string msccl_file;        // write the schedule there, as XML of MSCCL
 };
 
 int explain(const CollOptions& options, const ExplainOptions& explained);

@@ -249,9 +249,10 @@ int print_error(uint32_t rank, const Error& error) {
 
 // Runs all algorithms at all sizes before the measurement, and applies the correction.
 Result<void> learn(Measurement& measurement, const CollOptions& options, Communicator& group) {
-  for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
+  for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes;
+       bytes = size_after(options, bytes)) {
     if (Result<void> tried = measurement.run_all_algorithms(bytes); !tried) return tried;
-    if (bytes == 0) break;
+    if (bytes == 0 && options.step_bytes == 0) break;
   }
   return group.learn();
 }
@@ -275,14 +276,15 @@ int measure_collective(const CollOptions& options, const Placement& placement) {
       return print_error(placement.rank, learned.error());
   std::vector<CollRow> rows;
   uint64_t wrong = 0;
-  for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
+  for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes;
+       bytes = size_after(options, bytes)) {
     Result<CollRow> row = measurement.run(bytes, rows.size());
     if (!row && !options.files.trace.empty()) (void)write_own_trace(*group, options.files.trace);
     if (!row) return print_error(placement.rank, row.error());
     wrong += row->out_of_place.wrong + row->in_place.wrong;
     if (first) print_coll_row(options, placement.ranks, *row);
     rows.push_back(*row);
-    if (bytes == 0) break;
+    if (bytes == 0 && options.step_bytes == 0) break;
   }
   if (first) print_coll_foot(options, placement.ranks, rows);
   if (!options.files.trace.empty())

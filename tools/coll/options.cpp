@@ -8,6 +8,7 @@
 
 #include "bench/perftest/command_line.hpp"
 #include "lib/base/random.hpp"
+#include "tools/coll/msccl_xml.hpp"
 
 namespace weft::bench {
 namespace {
@@ -92,11 +93,11 @@ void add_call_options(CLI::App& app, CollOptions& o, RawCollOptions& raw) {
                  "all_gather_v, reduce_scatter_v, all_to_all_v, sendrecv (each rank to the next), "
                  "permute (each to a random one, by --seed), barrier, dispatch, combine");
   app.add_option(
-      "--type", raw.type,
+      "--type,--datatype", raw.type,
       "uint8, int8, uint16, int16, uint32, int32, uint64, int64, fp16, bf16, fp32, fp64, "
       "fp8_e4m3, fp8_e5m2, and blocks of 32 values: mxfp8_e4m3, mxfp8_e5m2");
   app.add_option_function<std::string>(
-         "--op",
+         "-o,--op",
          [&raw](const std::string& word) {
            const bool operation = !!parse_operation(word);
            (operation ? raw.collective : raw.op) = word;
@@ -105,10 +106,15 @@ void add_call_options(CLI::App& app, CollOptions& o, RawCollOptions& raw) {
       ->default_str(raw.op);
   app.add_option("--root", o.root, "Root rank of broadcast and reduce");
   app.add_option("--algorithm", o.algorithm,
-                 "Algorithm, as explain lists them: ring, direct ... (default: chosen by size)");
+                 "Algorithm, as explain lists them: ring, direct ...; or the file of a plan of "
+                 "MSCCL (default: chosen by size)");
   app.add_option(
-      "-r,--ranks", o.ranks,
+      "-r,--ranks,--nworkers", o.ranks,
       "Processes to start on this host (default: the launcher's number; without one 2, explain 4)");
+  // in_our_words() has replaced these two.
+  app.add_option("-g,--ngpus", raw.gpus,
+                 "As in nccl-tests: processes to start; -r is the root then");
+  app.add_option("-t,--nthreads", raw.threads, "As in nccl-tests: times as many processes");
 }
 
 void add_choice_options(CLI::App& app, CollOptions& o) {
@@ -156,12 +162,15 @@ void add_run_options(CLI::App& app, CollOptions& o, RawCollOptions& raw) {
   app.add_option("-e,--maxbytes", raw.max_bytes, "Largest size");
   app.add_option("-f,--stepfactor", o.factor, "Sizes grow by this factor")
       ->check(CLI::Range(2, 1024));
+  app.add_option("-i,--stepbytes", raw.step_bytes,
+                 "Sizes grow by so many bytes instead; 0: by the factor");
   app.add_option("-n,--iters", o.iterations, "Measured calls of each size")
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("-w,--warmup_iters", o.warmup, "Calls of each size before the measured ones")
       ->check(CLI::Range(0, 1'000'000));
   app.add_option("-c,--check", raw.check,
-                 "random: one more call per size whose every element is compared; none: no check");
+                 "random: one more call per size whose every element is compared; all_ones: the "
+                 "same with ones for data; none: no check");
   app.add_option("--stats", o.stats, "Further columns: p50 p99")
       ->check(CLI::IsMember({"p50", "p99"}))
       ->default_str("");
@@ -220,7 +229,22 @@ Result<uint64_t> parse_bytes(const std::string& text) {
   return Error{Code::invalid_argument, "'" + text + "' is no size: write 64, 64K, 1M or 1G"};
 }
 
+namespace {
+
+// A plan that a file names becomes an algorithm.
+Result<void> load_plans(std::string& algorithm) {
+  if (const Result<void> loaded = load_plan_folder(); !loaded) return loaded;
+  if (!is_plan_file(algorithm)) return {};
+  const Result<std::string> loaded = load_plan(algorithm);
+  if (!loaded) return loaded.error();
+  algorithm = *loaded;
+  return {};
+}
+
+}  // namespace
+
 Result<void> finish_options(CollOptions& o, const RawCollOptions& raw) {
+  if (const Result<void> loaded = load_plans(o.algorithm); !loaded) return loaded;
   Result<Collective> collective = parse_operation(raw.collective);
   if (!collective) return collective.error();
   Result<DataType> type = parse_name(raw.type, DataType::mxfp8_e5m2, "type");
@@ -230,8 +254,12 @@ Result<void> finish_options(CollOptions& o, const RawCollOptions& raw) {
   Result<uint64_t> low = parse_bytes(raw.min_bytes), high = parse_bytes(raw.max_bytes);
   if (!low) return low.error();
   if (!high) return high.error();
-  if (raw.check != "random" && raw.check != "none" && raw.check != "0" && raw.check != "1")
-    return Error{Code::invalid_argument, "--check takes random or none"};
+  if (raw.check != "random" && raw.check != "all_ones" && raw.check != "none" && raw.check != "0" &&
+      raw.check != "1")
+    return Error{Code::invalid_argument, "--check takes random, all_ones or none"};
+  const Result<uint64_t> step = parse_bytes(raw.step_bytes);
+  if (!step) return step.error();
+  o.step_bytes = *step;
   Result<Numerics> numerics = parse_name(raw.numerics, Numerics::any, "promise of bits");
   if (!numerics) return numerics.error();
   Result<uint64_t> background = parse_bytes(raw.background);
@@ -264,11 +292,16 @@ Result<void> finish_options(CollOptions& o, const RawCollOptions& raw) {
     o.min_bytes = std::max(o.min_bytes, token_bytes(o));
     o.max_bytes = std::max(o.min_bytes, o.max_bytes);
   }
-  o.check = raw.check == "random" || raw.check == "1";
+  o.check = raw.check != "none" && raw.check != "0";
+  o.all_ones = raw.check == "all_ones";
   o.communicator.numerics = *numerics;
   o.communicator.patience = Duration::from_ms(o.patience_ms);
   o.communicator.limit = Duration::from_ms(static_cast<int64_t>(o.limit_s * 1000));
   return {};
+}
+
+uint64_t size_after(const CollOptions& options, uint64_t bytes) {
+  return options.step_bytes > 0 ? bytes + options.step_bytes : bytes * options.factor;
 }
 
 uint64_t count_for(const CollOptions& options, uint32_t ranks, uint64_t bytes) {

@@ -35,9 +35,9 @@ struct CollOptions {
   ReduceOp op = ReduceOp::sum;
   uint32_t root = 0;
   uint64_t min_bytes = 8, max_bytes = 64 << 20;
-  uint64_t factor = 2;
+  uint64_t factor = 2, step_bytes = 0;  // 0: sizes grow by the factor
   uint32_t iterations = 20, warmup = 5;
-  bool check = true;
+  bool check = true, all_ones = false;
   uint64_t seed = 1;
   std::string algorithm;
   bool permute = false;   // exchange: with random partners instead of neighbours
@@ -62,7 +62,9 @@ struct CollOptions {
 // Option values as text, before finish_options().
 struct RawCollOptions {
   std::string collective = "all_reduce", type = "fp32", op = "sum", check = "random",
-              numerics = "run", min_bytes = "8", max_bytes = "64M", background = "0";
+              numerics = "run", min_bytes = "8", max_bytes = "64M", step_bytes = "0",
+              background = "0";
+  uint32_t gpus = 1, threads = 1;
 };
 
 void add_call_options(CLI::App& app, CollOptions& options, RawCollOptions& raw);
@@ -89,6 +91,8 @@ bool has_schedules(Collective collective);
 Result<uint64_t> parse_bytes(const std::string& text);
 // True if the larger buffer has `count` elements per rank.
 bool is_per_rank(Collective collective);
+// The next size of a measurement.
+uint64_t size_after(const CollOptions& options, uint64_t bytes);
 // The call's count for a larger buffer of at most `bytes`. dispatch and combine: tokens per rank,
 // for `bytes` of all rows that go to experts.
 uint64_t count_for(const CollOptions& options, uint32_t ranks, uint64_t bytes);

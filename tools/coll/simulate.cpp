@@ -100,6 +100,11 @@ class Simulation {
     std::vector<Outcome> outcomes;
     for (const Algorithm& algorithm : collective::algorithms()) {
       if (!is_asked_for(algorithm)) continue;
+      if (const Result<void> able = fits(algorithm, shape_of_call(algorithm, bytes)); !able) {
+        std::printf("%10s  %-18s left out: %s\n", size.c_str(), std::string(algorithm.name).c_str(),
+                    able.error().message.c_str());
+        continue;
+      }
       const uint64_t steps = steps_of(algorithm, bytes);
       if (steps <= kMaxSteps)
         outcomes.push_back(predict_one(algorithm, bytes));

@@ -10,6 +10,7 @@
 #include "bench/perftest/command_line.hpp"
 #include "tools/coll/diagnose.hpp"
 #include "tools/coll/explain.hpp"
+#include "tools/coll/foreign_words.hpp"
 #include "tools/coll/grid.hpp"
 #include "tools/coll/kernels.hpp"
 #include "tools/coll/measure.hpp"
@@ -97,6 +98,9 @@ int main(int argc, char** argv) {
       "--topology", explain_options.topology,
       "One rank per chip of this network (as for sim), with its dimensions and racks "
       "(default: none)");
+  explainer->add_option(
+      "--export-msccl", explain_options.msccl_file,
+      "With --algorithm: write the schedule to this file, as XML of MSCCL (default: none)");
   bench::SimulateOptions simulate_options;
   CLI::App* const simulator = app.add_subcommand("sim", "Predict times on a network of chips");
   bench::add_call_options(*simulator, options, raw);
@@ -114,7 +118,15 @@ int main(int argc, char** argv) {
       "merge", "Diagnose mismatched calls, stragglers and slow links from dumps");
   merger->add_option("dumps", dumps, "The dump of each rank (--dump)")->required();
   merger->add_flag("--json", as_json, "Print JSON instead of text");
-  if (const auto ended = weft::bench::read_command_line(app, argc, argv)) return *ended;
+  Result<std::vector<std::string>> words = bench::in_our_words(argc, argv);
+  if (!words) {
+    std::fprintf(stderr, "%s\n", words.error().message.c_str());
+    return bench::kWrongOptions;
+  }
+  std::vector<char*> line = {argv[0]};
+  for (std::string& word : *words) line.push_back(word.data());
+  if (const auto ended = bench::read_command_line(app, static_cast<int>(line.size()), line.data()))
+    return *ended;
   if (Result<void> finished = bench::finish_options(options, raw); !finished) {
     std::fprintf(stderr, "%s\n", finished.error().message.c_str());
     return 2;

@@ -69,7 +69,7 @@ Result<void> add_algorithm(const Algorithm& algorithm) {
     return Error{Code::invalid_argument,
                  "add_algorithm: '" + std::string(algorithm.name) + "' " + text};
   };
-  if (algorithm.name.empty() || algorithm.emit == nullptr)
+  if (algorithm.name.empty() || (algorithm.emit == nullptr && algorithm.source == nullptr))
     return invalid("has no name or no function");
   for (const Algorithm& row : algorithms())
     if (row.name == algorithm.name && row.collective == algorithm.collective)
@@ -95,12 +95,15 @@ Result<const Algorithm*> find_algorithm(std::string_view wanted, Collective coll
 
 bool is_candidate(const Algorithm& algorithm, Collective collective, uint32_t ranks) noexcept {
   return algorithm.collective == collective && !algorithm.traits.over_forest &&
+         algorithm.source == nullptr &&
          (!algorithm.traits.power_of_two || std::has_single_bit(ranks));
 }
 
 uint64_t model_piece(const Algorithm& algorithm, uint64_t count) noexcept {
   constexpr uint64_t kPieces = 64;
-  return algorithm.traits.passes_on ? std::max<uint64_t>(1, count / kPieces) : 0;
+  return algorithm.traits.passes_on || algorithm.source != nullptr
+             ? std::max<uint64_t>(1, count / kPieces)
+             : 0;
 }
 
 bool adds_in_rank_order(const Algorithm& algorithm) noexcept {
@@ -108,8 +111,13 @@ bool adds_in_rank_order(const Algorithm& algorithm) noexcept {
   return algorithm.traits.rank_order || !reduces(algorithm.collective);
 }
 
+Result<void> fits(const Algorithm& algorithm, const Shape& shape) {
+  return algorithm.source != nullptr ? algorithm.source->fits(shape) : Result<void>();
+}
+
 Program program_of(const Algorithm& algorithm, const Shape& shape, uint32_t rank) {
   WEFT_DCHECK(rank < shape.ranks);
+  if (algorithm.source != nullptr) return algorithm.source->program(shape, rank);
   WEFT_DCHECK(!algorithm.traits.power_of_two || std::has_single_bit(shape.ranks));
   Builder builder(shape, rank);
   algorithm.emit(builder);

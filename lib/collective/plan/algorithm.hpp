@@ -23,14 +23,27 @@ struct Traits {
                               // predicted time
 };
 
+// Programs that no function emits: those of a plan from a file.
+class ProgramSource {
+ public:
+  virtual ~ProgramSource() = default;
+  virtual Program program(const Shape& shape, uint32_t rank) const = 0;
+  // Error not_supported: the plan is for other ranks, another root or other counts.
+  virtual Result<void> fits(const Shape& shape) const = 0;
+  // Ranks compare it with each call, as files may differ.
+  virtual uint64_t fingerprint() const = 0;
+};
+
 struct Algorithm {
   std::string_view name;
   Collective collective = Collective::all_reduce;
-  void (*emit)(Builder& builder) = nullptr;
+  void (*emit)(Builder& builder) = nullptr;  // or `source`
   Traits traits = {};
   // Position in lists, and in choices between algorithms of equal cost; those of equal order by
   // name.
   uint32_t order = 1000;
+  // Lives as long as the process. Such an algorithm is taken only where it is named.
+  const ProgramSource* source = nullptr;
 };
 
 // Those of lib/collective/algorithm by collective and order, then those that were added. Ranks name
@@ -54,6 +67,8 @@ uint64_t model_piece(const Algorithm& algorithm, uint64_t count) noexcept;
 // True if the algorithm adds in the order of ranks, whatever the size: what Numerics::any may use.
 bool adds_in_rank_order(const Algorithm& algorithm) noexcept;
 
+// Whether the algorithm has programs for this shape. Error: not_supported.
+Result<void> fits(const Algorithm& algorithm, const Shape& shape);
 Program program_of(const Algorithm& algorithm, const Shape& shape, uint32_t rank);
 std::vector<Program> programs_of(const Algorithm& algorithm, const Shape& shape);
 

@@ -3,6 +3,7 @@
 // over links that hold one message.
 #include "lib/collective/plan/verify.hpp"
 
+#include <cstdio>
 #include <deque>
 #include <map>
 #include <memory>
@@ -38,6 +39,8 @@ Error step_error(uint32_t rank, const Program& program, size_t step, const std::
   return {Code::invalid_argument, "rank " + std::to_string(rank) + " step " + std::to_string(step) +
                                       " (" + to_string(program.steps[step]) + "): " + text};
 }
+
+constexpr const char* kStepFormat = "rank %u step %zu";  // of step_error()
 
 // ---- structure ----
 
@@ -231,6 +234,12 @@ bool is_small_enough(const Shape& shape, const std::vector<Program>& programs) {
 }
 
 }  // namespace
+
+std::optional<StepAt> step_of(const Error& error) {
+  StepAt at;
+  const int found = std::sscanf(error.message.c_str(), kStepFormat, &at.rank, &at.step);
+  return found == 2 ? std::optional(at) : std::nullopt;
+}
 
 Result<void> verify(const Shape& shape, const std::vector<Program>& programs) {
   if (programs.size() != shape.ranks || shape.ranks > kMaxVerifiedRanks)

@@ -11,6 +11,7 @@
 // Needs memory for each element of all buffers: for small counts, larger ones are refused.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "lib/collective/plan/schedule.hpp"
@@ -23,5 +24,12 @@ inline constexpr uint64_t kMaxVerifiedElements = uint64_t{1} << 24;  // of all r
 
 // `programs` has one program per rank. The error names the rank, the step and the violation.
 Result<void> verify(const Shape& shape, const std::vector<Program>& programs);
+
+// The step that an error of verify() names, if it is of one.
+struct StepAt {
+  uint32_t rank = 0;
+  size_t step = 0;
+};
+std::optional<StepAt> step_of(const Error& error);
 
 }  // namespace weft::collective

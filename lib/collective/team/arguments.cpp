@@ -124,7 +124,7 @@ Result<Choice> algorithm_for(Team& team, const Arguments& arguments, const Arith
                                           " does not reduce in the order of ranks, which "
                                           "Numerics::any requires: use direct"};
   if (team.selector() == nullptr || has_blocks(arguments.collective) ||
-      (*found)->traits.over_forest)
+      (*found)->traits.over_forest || (*found)->source != nullptr)
     return Choice{*found, 0};
   return Choice{*found, team.selector()->corrected_seconds(
                             **found, cost_query_of(team, arguments, arithmetic))};
@@ -273,6 +273,8 @@ Result<void> plan_task(Team& team, Task& task, const Arguments& arguments) {
   Result<bool> placed = in_place(arguments, shape, rank);
   if (!placed) return placed.error();
   shape.in_place = *placed;
+  if (const Result<void> able = fits(*task.algorithm, shape); !able) return able;
+  if (task.algorithm->source != nullptr) task.call.blocks ^= task.algorithm->source->fingerprint();
   task.plan = plan_for(team, *task.algorithm, shape);
 
   task.input = static_cast<std::byte*>(const_cast<void*>(arguments.input));
