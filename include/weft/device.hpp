@@ -45,6 +45,10 @@
 // connects_throttled), and one per 125 ms is allowed from then on, so that keys cannot be guessed
 // by reconnecting. Established connections are not affected.
 //
+// selective_repeat=0 (`roce`; 1 by default) makes RC go back N at a loss: all that was sent since
+// is sent again, as InfiniBand has it. With 1 on both sides of a connection made by connect() or
+// Listener only what is missing is (lib/wire/SACK.md); peers that are not weft go back N.
+//
 // engines=N (1 by default, at most 64; ports udp and dpdk): N engines behind one address, each with
 // its own lock, progress thread, socket or queue and range of queue pair numbers, so that threads
 // do not contend (cq.hpp). Memory regions are valid on all engines; registration takes the lock of
@@ -137,6 +141,7 @@ struct DeviceAttributes {
   bool has_flush = false;           // RC, XRC: ATOMIC WRITE and FLUSH
   bool has_xrc = false;             // XRC queue pairs: srq.hpp
   bool telemetry = false;           // supports in-band telemetry
+  bool selective_repeat = false;    // RC: sends only what is lost again, where the peer has it too
   uint32_t engines = 1;             // see cq.hpp
   uint32_t paths = 1;               // SRD: UDP source ports that packets to a peer are spread over
   std::vector<Gid> further_gids{};  // SRD: its other addresses (rails); peers know it by `gid`

@@ -83,6 +83,9 @@ struct QueuePairAttributes {
   // INIT -> RTR of RC and XRC: frames carry telemetry (lib/wire/INT.md). Must be the same on both
   // sides, whose devices both support it; connect() negotiates it.
   std::optional<bool> telemetry{};
+  // INIT -> RTR of RC: a loss is repaired by sending only what is missing again
+  // (lib/wire/SACK.md). Must be the same on both sides; connect() agrees on it.
+  std::optional<bool> selective_repeat{};
   // Only of query(), in SQD: requests that were being sent are not finished yet.
   std::optional<bool> sq_draining{};
 };

@@ -196,6 +196,7 @@ void Engine::reset_qp(QueuePair& qp) noexcept {
   qp.rq.clear();
   early_packets_.clear(qp.res.gap.early);
   qp.telemetry = false;
+  qp.selective.reset();
   qp.req = Requester{};
   qp.res = Responder{};
   qp.req.next_index = qp.sq.tail();
@@ -248,6 +249,8 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
     if ((qp.path.traffic_class & 3) == 0) qp.path.traffic_class |= 2;  //= roce:C-CC-101 ECT(0)
   }
   qp.res.early_window = early_window(config_.conditions.line, config_.conditions.rtt, mtu);
+  if (a.selective_repeat.value_or(false))
+    qp.selective = std::make_unique<SelectiveRepeat>(qp.res.early_window);
   destinations_.release(qp);
   qp.destination = destinations_.acquire(qp.path.destination, capabilities_);
   const uint32_t reads = a.max_dest_rd_atomic.value_or(0);  // an XRC initiator has no responder

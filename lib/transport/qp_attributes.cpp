@@ -50,7 +50,7 @@ constexpr Row kTable[] = {
     {QpState::init,
      QpState::rtr,
      {kConnected | kRcResponder, kConnected, kNone},
-     {A::access | A::pkey_index | A::telemetry, A::access | A::pkey_index,
+     {A::access | A::pkey_index | A::telemetry | A::selective_repeat, A::access | A::pkey_index,
       A::qkey | A::pkey_index}},
     {QpState::init, QpState::reset, kNothing, kNothing},
     {QpState::init, QpState::err, kNothing, kNothing},
@@ -105,6 +105,7 @@ constexpr AttributeName kAttributeNames[] = {
     {A::rnr_retry, "rnr_retry", "how often to retry when the peer has no receive posted"},
     {A::sq_drained_event, "sq_drained_event", "whether to report that the queue is drained"},
     {A::telemetry, "telemetry", "whether frames carry telemetry"},
+    {A::selective_repeat, "selective_repeat", "whether only lost packets are sent again"},
 };
 
 const Row* find_row(QpState from, QpState to) {
@@ -206,8 +207,8 @@ Requirement requirement(QpType type, QpState from, QpState to) noexcept {
     WEFT_DCHECK(column < row->required.size());
     return {true, row->required[column], row->optional[column]};
   }
-  const A ours =
-      type == QpType::xrc_initiator ? without(kAll, kRcResponder) : without(kAll, kRcRequester);
+  const A missing = type == QpType::xrc_initiator ? kRcResponder : kRcRequester;
+  const A ours = without(kAll, missing | A::selective_repeat);
   return {true, row->required[0] & ours, row->optional[0] & ours};
 }
 
@@ -234,6 +235,7 @@ Attribute attributes_set(const QueuePairAttributes& c) noexcept {
   add(c.rnr_retry.has_value(), A::rnr_retry);
   add(c.sq_drained_event.has_value(), A::sq_drained_event);
   add(c.telemetry.has_value(), A::telemetry);
+  add(c.selective_repeat.has_value(), A::selective_repeat);
   return set;
 }
 

@@ -31,6 +31,7 @@ enum class Attribute : uint32_t {
   rnr_retry = 1 << 15,
   sq_drained_event = 1 << 16,
   telemetry = 1 << 17,
+  selective_repeat = 1 << 18,
 };
 
 // The attributes of a transition.

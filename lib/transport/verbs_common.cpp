@@ -56,6 +56,7 @@ void merge(QueuePairAttributes& attributes, const QueuePairAttributes& change) {
   take(attributes.retry_count, change.retry_count);
   take(attributes.rnr_retry, change.rnr_retry);
   take(attributes.telemetry, change.telemetry);
+  take(attributes.selective_repeat, change.selective_repeat);
 }
 
 WorkType work_type(Opcode opcode) noexcept {

@@ -74,6 +74,7 @@ Result<Hello> make_hello(const QueuePair& qp, const ConnectOptions& options) {
       static_cast<uint8_t>(std::min<uint32_t>(options.max_rd_atomic, device.max_rd_atomic));
   hello.service = qp.type();
   if (device.telemetry) hello.capabilities |= kCanTelemetry;
+  if (device.selective_repeat) hello.capabilities |= kCanSelectiveRepeat;
   hello.transport = device.provider + "+" + device.port;
   hello.private_data = options.private_data;
   return hello;
@@ -127,7 +128,9 @@ QueuePairAttributes rtr_attributes(const Handshake& s) {
   a.dest_qpn = s.peer.qpn;
   a.rq_psn = s.peer.psn;
   if (s.ours.service == QpType::uc) return a;
-  if (s.ours.capabilities & s.peer.capabilities & kCanTelemetry) a.telemetry = true;
+  const int both = s.ours.capabilities & s.peer.capabilities;
+  if (both & kCanTelemetry) a.telemetry = true;
+  if (s.ours.service == QpType::rc && (both & kCanSelectiveRepeat)) a.selective_repeat = true;
   if (s.ours.service == QpType::xrc_initiator) return a;
   a.max_dest_rd_atomic = std::min(s.ours.max_rd_atomic, s.peer.max_rd_atomic);
   a.min_rnr_timer = s.options.min_rnr_timer;

@@ -31,6 +31,7 @@ namespace weft::verbs {
 inline constexpr uint32_t kConnectMagic = 0x57454654;  // "WEFT"
 inline constexpr uint16_t kConnectVersion = 3;         // as lib/crypto/terms.hpp
 inline constexpr uint16_t kCanTelemetry = 1;           // capability: lib/wire/INT.md
+inline constexpr uint16_t kCanSelectiveRepeat = 2;     // capability: lib/wire/SACK.md
 inline constexpr size_t kMaxPrivateData = 4096;
 inline constexpr size_t kMaxRejectText = 160;
 

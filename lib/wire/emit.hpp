@@ -76,6 +76,11 @@ inline std::byte* emit_aeth(std::byte* at, uint8_t syndrome, uint32_t msn) noexc
   return detail::store_be32(at, static_cast<uint32_t>(syndrome) << 24 | (msn & 0xFFFFFF));
 }
 
+inline std::byte* emit_sack_eth(std::byte* at, Psn expected, Psn lost_end) noexcept {
+  at = detail::store_be32(at, expected.value & Psn::kMask);
+  return detail::store_be32(at, lost_end.value & Psn::kMask);
+}
+
 inline std::byte* emit_atomic_eth(std::byte* at, uint64_t address, RKey rkey, uint64_t swap_or_add,
                                   uint64_t compare) noexcept {
   at = detail::store_be64(at, address);

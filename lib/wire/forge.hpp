@@ -31,6 +31,7 @@ struct Forgery {
   uint32_t srq = 0;
   uint32_t placement = kPlaceVisible;
   uint32_t selectivity = kSelectRange;
+  Psn expected, lost_end;  // of a selective acknowledgement
   std::span<const std::byte> payload;
   std::optional<uint8_t> pad;  // a wrong pad count
 };
@@ -56,6 +57,7 @@ inline std::vector<std::byte> forge(const OuterHeader& outer, const Forgery& f) 
   if (info.feth) at = emit_feth(at, f.placement, f.selectivity);
   if (info.reth) at = emit_reth(at, f.address, f.rkey, f.length);
   if (info.aeth) at = emit_aeth(at, f.syndrome, f.msn);
+  if (info.sack) at = emit_sack_eth(at, f.expected, f.lost_end);
   if (info.atomic_eth) at = emit_atomic_eth(at, f.address, f.rkey, f.first, f.compare);
   if (info.atomic_ack_eth) at = emit_atomic_ack_eth(at, f.first);
   if (info.deth) at = emit_deth(at, f.qkey, f.source_qp);

@@ -51,6 +51,15 @@ struct Aeth {
 };
 static_assert(sizeof(Aeth) == 4);
 
+// Of weft's selective acknowledgement, behind the AETH: SACK.md. The payload is a bitmap.
+struct SackEth {
+  uint8_t reserved1 = 0;
+  Be24 expected = 0u;  // PSN of the first bit; all before it arrived
+  uint8_t reserved2 = 0;
+  Be24 lost_end = 0u;  // PSN: what is missing before it is lost
+};
+static_assert(sizeof(SackEth) == 8);
+
 struct AtomicEth {
   Be64 address;
   Be32 rkey;

@@ -44,7 +44,7 @@ struct OpcodeInfo {
   Operation operation = Operation::none;
   Place place = Place::only;
   bool reth = false, aeth = false, atomic_eth = false, atomic_ack_eth = false;
-  bool imm = false, ieth = false, deth = false, feth = false, xrceth = false;
+  bool imm = false, ieth = false, deth = false, feth = false, xrceth = false, sack = false;
   bool payload = false;       // may carry payload
   uint8_t header_length = 0;  // BTH and all extended headers, bytes; 0 for a reserved opcode
   bool known() const { return header_length != 0; }
@@ -92,6 +92,7 @@ enum RcOpcode : uint8_t {
   kUdSendOnly = 0x64,
   kUdSendOnlyImm = 0x65,
   kCnp = 0x81,
+  kRcSelectiveAcknowledge = 0xC0,  // weft's, of the manufacturers' range: SACK.md
 };
 
 // The same operation and place in another class: each has the order of RC.
@@ -113,6 +114,7 @@ enum Ext : unsigned {
   kCnpPad = 256,
   kFeth = 512,
   kXrceth = 1024,
+  kSack = 2048,
 };
 
 constexpr OpcodeInfo row(std::string_view name, OpClass c, Operation op, Place place,
@@ -127,12 +129,13 @@ constexpr OpcodeInfo row(std::string_view name, OpClass c, Operation op, Place p
   i.deth = ext & kDeth;
   i.feth = ext & kFeth;
   i.xrceth = ext & kXrceth;
+  i.sack = ext & kSack;
   i.payload = ext & kPayload;
   //= roce:C-HDR-6
   i.header_length = static_cast<uint8_t>(
       kBthLength + (i.reth ? 16 : 0) + (i.aeth ? 4 : 0) + (i.atomic_eth ? 28 : 0) +
       (i.atomic_ack_eth ? 8 : 0) + (i.imm ? 4 : 0) + (i.ieth ? 4 : 0) + (i.deth ? 8 : 0) +
-      (i.feth ? 4 : 0) + (i.xrceth ? 4 : 0) + (ext & kCnpPad ? 16 : 0));
+      (i.feth ? 4 : 0) + (i.xrceth ? 4 : 0) + (i.sack ? 8 : 0) + (ext & kCnpPad ? 16 : 0));
   return i;
 }
 
@@ -206,6 +209,8 @@ constexpr std::array<OpcodeInfo, 256> make_table() {
   t[0x64] = row("UD SEND Only", OpClass::ud, send, only, kPayload | kDeth);
   t[0x65] = row("UD SEND Only with Immediate", OpClass::ud, send, only, kPayload | kDeth | kImm);
   t[kCnp] = row("CNP", OpClass::cnp, cnp, only, kCnpPad);
+  t[kRcSelectiveAcknowledge] =
+      row("RC Selective Acknowledge", OpClass::rc, acknowledge, only, kAeth | kSack | kPayload);
   return t;
 }
 #undef WEFT_MESSAGE_NAMES

@@ -57,6 +57,10 @@ struct Packet {
     WEFT_DCHECK(info->aeth);
     return *reinterpret_cast<const Aeth*>(headers);
   }
+  const SackEth& sack() const {
+    WEFT_DCHECK(info->sack);
+    return *reinterpret_cast<const SackEth*>(headers + sizeof(Aeth));
+  }
   const AtomicEth& atomic_eth() const {
     WEFT_DCHECK(info->atomic_eth);
     return *reinterpret_cast<const AtomicEth*>(headers);

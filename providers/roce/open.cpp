@@ -23,6 +23,7 @@ software::OwnKey icrc_key(bool& target) {
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   bool single_thread = false;
+  bool selective_repeat = true;
   uint32_t engines = 1;
   roce::EngineConfig config;
   config.throttle = true;
@@ -32,7 +33,9 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   std::vector<software::OwnKey> own = {software::flag_key("single_thread", single_thread),
                                        software::flag_key("credits", config.credits),
                                        software::flag_key("throttle", config.throttle),
-                                       software::engines_key(engines), icrc_key(config.icrc)};
+                                       software::flag_key("selective_repeat", selective_repeat),
+                                       software::engines_key(engines),
+                                       icrc_key(config.icrc)};
   congestion.append_to(own);
   Result<software::OpenedPort> opened =
       software::open_port(spec, own, kUdpPort, congestion.telemetry(), {}, engines);
@@ -46,6 +49,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   DeviceAttributes attributes = software::describe(spec, *opened, config.limits);
   if (!config.icrc) attributes.integrity_bits = 0;
   attributes.has_flush = attributes.has_xrc = attributes.resizes_srq = true;
+  attributes.selective_repeat = selective_repeat;
   attributes.max_mw = attributes.max_mr;
   attributes.max_srq = attributes.max_xrcd = roce::SrqTable::kMost;
   attributes.max_srq_wr = config.limits.max_qp_wr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Telemetry through the public API: negotiated by connect() if both devices support it; the keys
-// that enable it; data is transferred with and without, and a controller that needs telemetry
+// What connect() negotiates, if both devices support it: telemetry and selective repeat. The keys
+// that enable them; data is transferred with and without, and a controller that needs telemetry
 // counts its absence.
 #include <algorithm>
 
@@ -148,6 +148,60 @@ TEST_CASE("keys of congestion control that make no sense are refused") {
     CHECK(device.error().message.find(words) != std::string::npos);
   }
   CHECK(Device::open("roce+udp:lo,cc=dctcp,cc.min_rate_mbps=10,cc_line_mbps=1000"));
+}
+
+// Two RC queue pairs, and megabytes that cross.
+struct Selective {
+  Endpoint from, to;
+  QueuePair a = from.queue_pair(), b = to.queue_pair();
+
+  Selective(const std::string& first, const std::string& second)
+      : from{.spec = first}, to{.spec = second} {
+    Listener listener = *Listener::listen("127.0.0.1:0");
+    Result<Connection> ra = kNone, rb = kNone;
+    connect_both(listener, a, b, {}, {}, ra, rb);
+    REQUIRE(ra);
+    REQUIRE(rb);
+  }
+
+  void transfer(Opcode opcode) {
+    constexpr uint32_t kBytes = 1u << 20;
+    const bool read = opcode == Opcode::read;
+    std::vector<std::byte> source(kBytes), target(kBytes);
+    for (uint32_t i = 0; i < kBytes; ++i) source[i] = static_cast<std::byte>(i * 7 + i / 256);
+    std::vector<std::byte>&here = read ? target : source, &there = read ? source : target;
+    const MemoryRegion out = *from.pd.register_memory(here.data(), kBytes, Access::all);
+    const MemoryRegion in = *to.pd.register_memory(there.data(), kBytes, Access::all);
+    const Sge sge = out.sge(0, kBytes);
+    REQUIRE(a.post_send({.id = 1,
+                         .opcode = opcode,
+                         .sges = {&sge, 1},
+                         .remote_address = reinterpret_cast<uint64_t>(there.data()),
+                         .rkey = in.rkey()}));
+    Completion done;
+    REQUIRE(from.cq.wait({&done, 1}, Duration::from_s(30)) == 1);
+    CHECK(done.status == Status::success);
+    CHECK(source == target);
+  }
+};
+
+TEST_CASE("selective repeat is agreed when both devices have it, which is the default") {
+  Selective p("roce+udp:lo,fault.loss=0.02,fault.seed=3", "roce+udp:lo");
+  CHECK(p.from.device.attributes().selective_repeat);
+  CHECK(p.a.query().selective_repeat == true);
+  CHECK(p.b.query().selective_repeat == true);
+  p.transfer(Opcode::write);
+  p.transfer(Opcode::read);
+}
+
+TEST_CASE("selective repeat is left out when one device has none") {
+  const bool first = GENERATE(false, true);
+  const std::string none = "roce+udp:lo,selective_repeat=0", has = "roce+udp:lo";
+  Selective p((first ? none : has) + ",fault.loss=0.02,fault.seed=3", first ? has : none);
+  CHECK_FALSE(p.a.query().selective_repeat.has_value());
+  CHECK_FALSE(p.b.query().selective_repeat.has_value());
+  p.transfer(Opcode::write);
+  p.transfer(Opcode::read);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ struct Shape {
   bool pool = false;  // receives are shared; those of an XRC target always are
   roce::EngineConfig config;
   bool telemetry = false;  // agreed with the peer
+  bool selective = false;  // RC: the same
 };
 
 class Fixture {
@@ -47,7 +48,7 @@ class Fixture {
   std::unique_ptr<transport::SharedReceives> pool;
   roce::QueuePair* qp = nullptr;
   const QpType type;
-  const bool telemetry;
+  const bool telemetry, selective;
   static constexpr uint32_t kQKey = 0x1234, kXrcDomain = 7;
   std::vector<std::byte> memory = std::vector<std::byte>(3 * kCanary + 2 * kRegion, kMark);
   std::byte* const open = memory.data() + kCanary;     // all rights
@@ -65,7 +66,10 @@ class Fixture {
   uint64_t next_id = 1;
 
   explicit Fixture(const Shape& shape = {})
-      : engine(port, small(shape.config), random), type(shape.type), telemetry(shape.telemetry) {
+      : engine(port, small(shape.config), random),
+        type(shape.type),
+        telemetry(shape.telemetry),
+        selective(shape.selective && shape.type == QpType::rc) {
     open_key = engine.keys().insert(open, kRegion, Access::all | Access::window_bind, kDomain);
     closed_key = engine.keys().insert(closed, kRegion, Access::local_write, kDomain);
     window = engine.keys().insert_window(memory::KeyKind::window_of_queue, kDomain);
@@ -108,6 +112,7 @@ class Fixture {
       rtr.rq_psn = Psn{0xFFFFF8};
     }
     if (telemetry) rtr.telemetry = true;
+    if (selective) rtr.selective_repeat = true;
     if (type == QpType::rc || type == QpType::xrc_target) {
       rtr.max_dest_rd_atomic = uint8_t{3};
       rtr.min_rnr_timer = uint8_t{1};

@@ -4,6 +4,8 @@
 // atomic responses of any kind near the PSNs that are outstanding. Never a byte written outside of
 // a READ's buffers, never a success that no answer could have given, each request completes once
 // and in order. See engine_fixture.hpp.
+#include <array>
+
 #include "tests/fuzz/engine_fixture.hpp"
 
 namespace {
@@ -55,7 +57,7 @@ void post(Fixture& f, Input& in) {
 
 void answer(Fixture& f, Input& in) {
   static const std::vector<std::byte> payload(2 * Fixture::kMtu, std::byte{0x22});
-  constexpr uint8_t kAnswers[] = {wire::kRcAcknowledge,       wire::kRcAcknowledge,
+  constexpr uint8_t kAnswers[] = {wire::kRcAcknowledge,       wire::kRcSelectiveAcknowledge,
                                   wire::kRcReadResponseFirst, wire::kRcReadResponseMiddle,
                                   wire::kRcReadResponseLast,  wire::kRcReadResponseOnly,
                                   wire::kRcAtomicAcknowledge};
@@ -63,7 +65,7 @@ void answer(Fixture& f, Input& in) {
                                     0x60, 0x61, 0x62, 0x63, 0x64, 0x7F, 0x40};
   test::Forgery p;
   p.bth.opcode = kAnswers[in.take<uint8_t>() % std::size(kAnswers)];
-  if (f.type == QpType::xrc_initiator) p.bth.opcode |= 0xA0;
+  if (f.type == QpType::xrc_initiator && p.bth.opcode < 0x20) p.bth.opcode |= 0xA0;
   p.bth.dest = f.qp->number;
   const auto delta = in.take<int8_t>();
   const uint32_t una = static_cast<uint32_t>(f.qp->req.una) & Psn::kMask;
@@ -73,7 +75,13 @@ void answer(Fixture& f, Input& in) {
       syndrome < 200 ? kSyndromes[syndrome % 5] : kSyndromes[syndrome % std::size(kSyndromes)];
   p.msn = in.take<uint8_t>();
   p.first = in.take<uint16_t>();
-  if (wire::opcode_info(p.bth.opcode).payload) {
+  std::array<std::byte, 8> bitmap;
+  if (wire::opcode_info(p.bth.opcode).sack) {
+    p.expected = p.bth.psn + in.take<uint8_t>() % 8u;
+    p.lost_end = p.expected + in.take<uint8_t>() % 32u;
+    for (std::byte& bits : bitmap) bits = std::byte{in.take<uint8_t>()};
+    p.payload = std::span(bitmap).first(in.take<uint8_t>() % 9u);
+  } else if (wire::opcode_info(p.bth.opcode).payload) {
     const auto twist = in.take<uint8_t>();
     p.payload = std::span(payload).first(twist < 128 ? Fixture::kMtu : twist * 2u);
   }
@@ -98,8 +106,9 @@ bool strayed(const Fixture& f) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input in{data, size};
-  const QpType type = in.take_last() & 1 ? QpType::xrc_initiator : QpType::rc;
-  Fixture f({.type = type});
+  const uint8_t shape = in.take_last();
+  const QpType type = shape & 1 ? QpType::xrc_initiator : QpType::rc;
+  Fixture f({.type = type, .selective = (shape & 2) != 0});
   const auto step = [&](uint8_t choice) {
     switch (choice % 8) {
       case 0:

@@ -80,7 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input in{data, size};
   const uint8_t kind = in.take_last();
   const QpType type = kind & 1 ? QpType::xrc_target : QpType::rc;
-  Fixture f({.type = type, .pool = (kind & 2) != 0});
+  Fixture f({.type = type, .pool = (kind & 2) != 0, .selective = (kind & 4) != 0});
   const auto step = [&](uint8_t choice) {
     switch (choice % 16) {
       case 0: {

@@ -55,6 +55,7 @@ const std::map<Attribute, std::pair<std::string, Setter>> kSetters = {
     {Attribute::rnr_retry, {"rnr_retry", [](auto& a) { a.rnr_retry = 7; }}},
     {Attribute::sq_drained_event, {"sq_drained_event", [](auto& a) { a.sq_drained_event = true; }}},
     {Attribute::telemetry, {"telemetry", [](auto& a) { a.telemetry = true; }}},
+    {Attribute::selective_repeat, {"selective_repeat", [](auto& a) { a.selective_repeat = true; }}},
 };
 
 QueuePairAttributes change_to(QpState to, Attribute set) {
@@ -106,7 +107,7 @@ const Names kOptional = {
       {QpType::uc, "pkey_index port access"},
       {QpType::ud, "pkey_index port qkey"}}},
     {{QpState::init, QpState::rtr},
-     {{QpType::rc, "pkey_index access telemetry"},
+     {{QpType::rc, "pkey_index access telemetry selective_repeat"},
       {QpType::uc, "pkey_index access"},
       {QpType::ud, "pkey_index qkey"}}},
     {{QpState::rtr, QpState::rts}, kResume},

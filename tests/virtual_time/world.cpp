@@ -109,6 +109,7 @@ void World::to_rtr(Endpoint& e, const Gid& peer, QpNum peer_qpn, Psn expected,
     rtr.min_rnr_timer = o.min_rnr_timer;
   }
   if (e.qp().reliable() && o.telemetry) rtr.telemetry = true;
+  if (type == QpType::rc && o.selective_repeat) rtr.selective_repeat = true;
   must(engine.modify_qp(e.qp(), init));
   must(engine.modify_qp(e.qp(), rtr));
 }

@@ -74,8 +74,9 @@ struct ConnectOptions {
   uint8_t retry_count = 7;
   uint8_t rnr_retry = 7;
   Access access = Access::all;
-  uint32_t qkey = 0x11223344;  // UD, both ends
-  bool telemetry = false;      // RC, XRC: both ends agreed to it
+  uint32_t qkey = 0x11223344;     // UD, both ends
+  bool telemetry = false;         // RC, XRC: both ends agreed to it
+  bool selective_repeat = false;  // RC: the same
 };
 
 class Endpoint {

@@ -111,6 +111,7 @@ void EngineStage::walk(const QpText& qp, const Meeting& meeting) {
   if (qp.type == QpType::rc || qp.type == QpType::xrc_target) {
     to_rtr_.max_dest_rd_atomic = qp.max_rd;
     to_rtr_.min_rnr_timer = qp.min_rnr_timer;
+    if (qp.selective) to_rtr_.selective_repeat = true;
   }
   if (qp.type == QpType::rc || qp.type == QpType::xrc_initiator) {
     to_rts_.max_rd_atomic = qp.max_rd;

@@ -19,6 +19,7 @@ const wire::Bth& bth(const ReceivedPacket& received) {
 bool all(const Info&) { return true; }
 bool addressed(const Info& i) { return i.reth || i.atomic_eth; }
 bool answers(const Info& i) { return i.aeth; }
+bool selective(const Info& i) { return i.sack; }
 bool atomic(const Info& i) { return i.atomic_eth; }
 bool with_imm(const Info& i) { return i.imm; }
 bool with_key(const Info& i) { return i.ieth; }
@@ -85,6 +86,12 @@ constexpr Field kFields[] = {
     {"msn", "message sequence number", Base::zero, answers,
      [](Draft& d, uint64_t v) { d.forgery.msn = static_cast<uint32_t>(v); },
      [](const Packet& p, const ReceivedPacket&) -> uint64_t { return p.aeth().msn; }},
+    {"expected", "SELECTIVE_ACK: the first request that is missing", Base::psn, selective,
+     [](Draft& d, uint64_t v) { d.forgery.expected = Psn{static_cast<uint32_t>(v)}; },
+     [](const Packet& p, const ReceivedPacket&) -> uint64_t { return p.sack().expected; }},
+    {"lost_end", "SELECTIVE_ACK: what is missing before it is lost", Base::psn, selective,
+     [](Draft& d, uint64_t v) { d.forgery.lost_end = Psn{static_cast<uint32_t>(v)}; },
+     [](const Packet& p, const ReceivedPacket&) -> uint64_t { return p.sack().lost_end; }},
     {"add", "addend of a FETCH_ADD", Base::zero, atomic, set_first,
      [](const Packet& p, const ReceivedPacket&) -> uint64_t { return p.atomic_eth().swap_or_add; }},
     {"swap", "new value of a COMPARE_SWAP", Base::zero, atomic, set_first,

@@ -86,11 +86,12 @@ Action qp_line(Rest& rest) {
              !keyed_number(word, "dscp", rest.i, qp.dscp) &&
              !keyed_number(word, "ttl", rest.i, qp.ttl) &&
              !keyed_number(word, "label", rest.i, qp.flow_label) &&
-             !keyed_number(word, "line_mbps", rest.i, qp.line_mbps))
+             !keyed_number(word, "line_mbps", rest.i, qp.line_mbps) &&
+             !keyed_number(word, "selective", rest.i, qp.selective))
       unknown(word,
               "a queue pair has state= access= region= mtu= timeout= retry= rnr_retry= "
               "min_rnr_timer= max_rd= depth= credits= ip= dscp= ttl= label= "
-              "line_mbps=");
+              "line_mbps= selective=");
   }
   return qp;
 }

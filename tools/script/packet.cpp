@@ -194,7 +194,7 @@ std::string describe(const ReceivedPacket& received, const Meeting& meeting, boo
     return std::to_string(received.bytes.size()) + " bytes that are not a packet";
   const OpcodeInfo& info = *packet.info;
   std::string text = opcode_word(packet.opcode);
-  if (info.operation == wire::Operation::acknowledge) {
+  if (info.operation == wire::Operation::acknowledge && !info.sack) {
     const uint8_t kind = packet.aeth().syndrome >> 5;
     text = info.op_class == wire::OpClass::xrc ? "XRC_" : "";
     text += kind == 0 ? "ACK" : kind == 1 ? "RNR" : "NAK";
@@ -206,8 +206,8 @@ std::string describe(const ReceivedPacket& received, const Meeting& meeting, boo
   const std::string psn = value("psn");
   text += " " + (psn.starts_with('+') ? psn.substr(1) : psn) + (packet.ack_request ? " A" : "");
   if (find_field("address")->carried(info)) text += " @" + value("address");
-  for (const char* name : {"length", "syndrome", "msn", "add", "compare", "original", "imm",
-                           "invalidate", "qkey", "srq", "size"}) {
+  for (const char* name : {"length", "syndrome", "msn", "expected", "lost_end", "add", "compare",
+                           "original", "imm", "invalidate", "qkey", "srq", "size"}) {
     const Field& field = *find_field(name);
     if (field.carried(info) && (field.base != Base::zero || field.take(packet, received) != 0))
       text += " " + std::string(name) + "=" + value(name);

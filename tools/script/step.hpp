@@ -34,10 +34,11 @@ struct QpText {
   uint8_t ttl = 64;
   uint32_t flow_label = 0;
   uint32_t line_mbps = 10'000;  // the end's link
+  bool selective = false;       // both agreed to selective repeat
   // What a puppet has no word for.
   bool special() const {
     return credits || ipv6 || dscp != 0 || ttl != 64 || flow_label != 0 || line_mbps != 10'000 ||
-           region != (Access::all | Access::flush_global);
+           selective || region != (Access::all | Access::flush_global);
   }
 };
 

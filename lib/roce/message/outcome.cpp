@@ -114,10 +114,14 @@ void enter_error(EngineState& engine, QueuePair& qp, Replies replies) noexcept {
   for (; !qp.sq.empty(); qp.sq.pop())
     complete_request(engine, qp, qp.sq[qp.sq.head()], Status::flushed, 0);
   while (!qp.rq.empty()) complete_receive(engine, qp, Status::flushed, 0, nullptr);
+  if (req.scoreboard != nullptr) (void)req.scoreboard->take(req.una, req.next);
+  req.scoreboard = nullptr;
+  stop_probes(req);
   req.una = req.next = req.sent_end = req.post_end;
   req.next_index = qp.sq.tail();
   qp.res.message = Responder::Message::none;
   engine.early_packets().clear(qp.res.gap.early);
+  qp.res.holes = nullptr;
   if (replies == Replies::drop) drop_replies(qp);
   qp.res.ack_queued = false;
   WEFT_DCHECK(qp.sq.empty() && qp.rq.empty() && qp.reads_in_flight() == 0);

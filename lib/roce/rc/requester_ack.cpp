@@ -18,13 +18,6 @@ constexpr uint16_t kCredits[31] = {
     0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,
     256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
 
-// The wide PSN nearest to `near` that a 24-bit PSN means: the only place that handles the wrap.
-//= roce:C-PSN-18 roce:C-PSN-23
-uint64_t widen(Psn psn, uint64_t near) noexcept {
-  const int32_t distance = psn - Psn{static_cast<uint32_t>(near) & Psn::kMask};
-  return near + static_cast<uint64_t>(static_cast<int64_t>(distance));
-}
-
 void note_credits(EngineState& engine, QueuePair& qp, const wire::Aeth& aeth) noexcept {
   if ((aeth.syndrome & wire::kSyndromeKindMask) != wire::kSyndromeAck) return;
   const uint8_t code = aeth.syndrome & wire::kSyndromeValueMask;
@@ -59,7 +52,9 @@ bool acknowledge(EngineState& engine, QueuePair& qp, uint64_t end, bool covers_r
     const uint64_t until = std::min(end, entry.end_psn());
     // After a rewind only PSNs before the cursor are charged to the window. It opens by bytes newly
     // acknowledged, not by the number of acknowledgements. //= threat:A09
-    if (req.next > req.una) freed += (std::min(until, req.next) - req.una) * cost_of(qp, entry);
+    const uint64_t held = take_marks(req, req.una, until);
+    if (req.next > req.una)
+      freed += (std::min(until, req.next) - req.una - held) * cost_of(qp, entry);
     req.una = until;
     if (req.una != entry.end_psn()) break;
     if (req.next_index == head) {  // acknowledged before its retransmission
@@ -88,7 +83,7 @@ bool acknowledge(EngineState& engine, QueuePair& qp, uint64_t end, bool covers_r
   req.retries_left = *qp.attributes.retry_count;  //= roce:C-RETRY-49
   req.rnr_left = *qp.attributes.rnr_retry;        //= roce:C-RETRY-48
   req.response_gap = false;
-  restart_retry_timer(engine, qp, now);
+  restart_retry_timer(engine, qp, false, now);
   // Paced READ responses wait for the same window.
   if (req.next_index != qp.sq.tail() || (req.pacer && has_replies(qp))) engine.activate(qp);
   if (req.drain_event && qp.drained()) {
@@ -113,12 +108,19 @@ Status status_of(uint8_t syndrome, bool xrc) noexcept {  //= roce:C-NAK-43
   }
 }
 
-// The response at una is missing: request it again, which costs a retry, but only once until the
-// next acknowledgement or timeout: all responses in flight show the same gap. //= roce:C-ACK-31
-void on_gap(EngineState& engine, QueuePair& qp, Instant now) noexcept {
+// The response at una is missing: go back to it, which costs a retry, but only once until the next
+// acknowledgement or timeout: all responses in flight show the same gap. //= roce:C-ACK-31
+void go_back_to_gap(EngineState& engine, QueuePair& qp, Instant now) noexcept {
   if (qp.req.response_gap) return;
   qp.req.response_gap = true;
   on_loss(engine, qp, now);
+}
+
+// The same, as an ACK of `psn` or a response shows. With selective repeat only what is missing is
+// requested again.
+void on_gap(EngineState& engine, QueuePair& qp, uint64_t psn, Instant now) noexcept {
+  if (qp.selective == nullptr || qp.req.una == qp.req.next) return go_back_to_gap(engine, qp, now);
+  miss_responses(engine, qp, psn, psn + 1, now);
 }
 
 void on_acknowledge(EngineState& engine, QueuePair& qp, const wire::Packet& packet, uint64_t psn,
@@ -128,11 +130,11 @@ void on_acknowledge(EngineState& engine, QueuePair& qp, const wire::Packet& pack
   const uint8_t kind = syndrome & wire::kSyndromeKindMask;
   if (kind == wire::kSyndromeAck) {
     engine.count(Count::rx_acks);
-    if (!acknowledge(engine, qp, psn + 1, false, now)) on_gap(engine, qp, now);
+    if (!acknowledge(engine, qp, psn + 1, false, now)) on_gap(engine, qp, psn, now);
     return;
   }
   //= roce:C-NAK-44 roce:C-NAK-129
-  if (!acknowledge(engine, qp, psn, false, now)) return on_gap(engine, qp, now);
+  if (!acknowledge(engine, qp, psn, false, now)) return go_back_to_gap(engine, qp, now);
   if (qp.state == QpState::err) return;
   if (kind == wire::kSyndromeRnr) {
     engine.count(Count::rx_rnr_naks);
@@ -146,77 +148,72 @@ void on_acknowledge(EngineState& engine, QueuePair& qp, const wire::Packet& pack
   fail_request(engine, qp, status_of(syndrome, is_xrc(qp.type)), syndrome);
 }
 
-// Places the payload of a response at offset `offset` of the READ at the head.
-Status place_response(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
-                      const Frame& frame, uint64_t offset) noexcept {
-  const Sge* const sges = qp.sq.sges(qp.sq.head());
-  switch (scatter_payload(engine, qp.domain, sges, offset, packet, frame)) {
-    case Placed::ok:
-      return Status::success;
-    case Placed::not_pulled:
-      return Status::retry_exceeded;
-    default:
-      return Status::local_protection_error;
-  }
-}
-
-// True if this response packet is valid for the READ at the head at `psn`: its length must match
-// its place, and its place the chunk. FIRST/MIDDLE and LAST/ONLY are not distinguished: after a
-// rewind a late packet of the first response is valid, too. //= threat:A29
+// True if this response packet is valid for the READ `entry` at `psn`: its length must match its
+// place, and its place the chunk. FIRST/MIDDLE and LAST/ONLY are not distinguished: after a rewind
+// a late packet of the first response is valid, too. Selective repeat requests parts of a chunk,
+// whose responses end earlier. //= threat:A29
 bool fits(const QueuePair& qp, const SendEntry& entry, const wire::Packet& packet,
           uint64_t psn) noexcept {
   WEFT_DCHECK(psn >= entry.first_psn && psn < entry.end_psn());
   const uint64_t index = psn - entry.first_psn;
   const bool entry_end = index + 1 == entry.packets;
-  const bool chunk_end = entry_end || ((index + 1) & (qp.req.read_chunk - 1)) == 0;
+  const bool ends = packet.info->ends_message();
+  const bool may_end = psn + 1 == chunk_end(qp, entry, psn);
   const uint64_t left = entry.length - (index << qp.mtu_shift);
   const uint64_t expected = entry_end ? left : qp.mtu();
-  return packet.info->ends_message() == chunk_end && packet.payload_length == expected;
+  return (ends == may_end || (ends && qp.selective != nullptr)) &&
+         packet.payload_length == expected;
 }
 
-void on_read_response(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
-                      const Frame& frame, uint64_t psn, Instant now) noexcept {
-  WEFT_DCHECK(!qp.sq.empty() && psn == qp.req.una);
-  const SendEntry& entry = qp.sq[qp.sq.head()];
-  if (entry.opcode != Opcode::read || !fits(qp, entry, packet, psn)) {
-    engine.count(Count::rx_bad_response);
-    return fail_request(engine, qp, Status::bad_response, 0);
-  }
-  const uint64_t offset = (psn - entry.first_psn) << qp.mtu_shift;
-  const Status status = place_response(engine, qp, packet, frame, offset);
-  if (status == Status::retry_exceeded)
-    return on_loss(engine, qp, now);  // the payload could not be pulled
-  if (status != Status::success) return fail_request(engine, qp, status, 0);
-  acknowledge(engine, qp, psn + 1, true, now);
+Status status_of(Placed placed) noexcept {
+  if (placed == Placed::ok) return Status::success;
+  return placed == Placed::not_pulled ? Status::retry_exceeded : Status::local_protection_error;
 }
 
-// The response to an ATOMIC WRITE or FLUSH.
-void on_effect_response(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
-                        uint64_t psn, Instant now) noexcept {
-  if (packet.info->place != wire::Place::only || packet.payload_length != 0) {
-    engine.count(Count::rx_bad_response);
-    return fail_request(engine, qp, Status::bad_response, 0);
-  }
-  acknowledge(engine, qp, psn + 1, true, now);
-}
-
-void on_atomic_response(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
-                        uint64_t psn, Instant now) noexcept {
-  const uint32_t head = qp.sq.head();
-  const SendEntry& entry = qp.sq[head];
-  if (!entry.atomic()) {
-    engine.count(Count::rx_bad_response);
-    return fail_request(engine, qp, Status::bad_response, 0);
-  }
+Status place_original(EngineState& engine, QueuePair& qp, uint32_t index,
+                      const wire::Packet& packet) noexcept {
   const uint64_t original = packet.atomic_ack_eth().original;
   std::byte bytes[8];
   std::memcpy(bytes, &original, 8);
   const auto copy = [&bytes](std::byte* where, uint32_t done, uint32_t piece) {
     return memory::copy_in(where, bytes + done, piece) ? Placed::ok : Placed::local_error;
   };
-  if (scatter(engine, qp.domain, qp.sq.sges(head), 0, 8, copy) != Placed::ok)
-    return fail_request(engine, qp, Status::local_protection_error, 0);
-  acknowledge(engine, qp, psn + 1, true, now);
+  return status_of(scatter(engine, qp.domain, qp.sq.sges(index), 0, 8, copy));
+}
+
+// Places the response at `psn` to the request `index`, which holds that PSN.
+Status place_response(EngineState& engine, QueuePair& qp, uint32_t index,
+                      const wire::Packet& packet, const Frame& frame, uint64_t psn) noexcept {
+  const SendEntry& entry = qp.sq[index];
+  if (packet.info->operation == wire::Operation::atomic_acknowledge)
+    return entry.atomic() ? place_original(engine, qp, index, packet) : Status::bad_response;
+  if (entry.effect())
+    return packet.info->place == wire::Place::only && packet.payload_length == 0
+               ? Status::success
+               : Status::bad_response;
+  if (entry.opcode != Opcode::read || !fits(qp, entry, packet, psn)) return Status::bad_response;
+  const uint64_t offset = (psn - entry.first_psn) << qp.mtu_shift;
+  return status_of(scatter_payload(engine, qp.domain, qp.sq.sges(index), offset, packet, frame));
+}
+
+// Completes responses that were placed before the one that was missing.
+void complete_held(EngineState& engine, QueuePair& qp, Instant now) noexcept {
+  const Requester& req = qp.req;
+  while (req.scoreboard != nullptr && req.scoreboard->held(req.una) &&
+         qp.sq[qp.sq.head()].needs_response())
+    acknowledge(engine, qp, req.una + 1, true, now);
+}
+
+// The response at una is missing, but not this one. With selective repeat it is placed now.
+void on_early_response(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
+                       const Frame& frame, uint64_t psn, Instant now) noexcept {
+  engine.count(Count::rx_out_of_sequence);
+  if (qp.selective == nullptr || psn >= qp.req.next) return on_gap(engine, qp, psn, now);
+  const uint32_t index = entry_of(qp, psn);
+  if (!qp.sq[index].needs_response() || !covers(qp, psn)) return;
+  if (place_response(engine, qp, index, packet, frame, psn) != Status::success)
+    return;  // it is placed again, or fails, when it is the oldest
+  hold_response(engine, qp, psn, now);
 }
 
 }  // namespace
@@ -228,25 +225,37 @@ void on_response(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
   const uint64_t psn = widen(packet.psn, req.una);
   if (psn >= req.sent_end) return engine.count(Count::rx_ghost_ack);
   const bool is_ack = packet.info->operation == wire::Operation::acknowledge;
+  if (packet.info->sack) {
+    if (qp.selective == nullptr) return engine.count(Count::rx_bad_opcode);  //= roce:C-HDR-122
+    if (packet.payload_length > qp.mtu() || frame.remote_length != 0)
+      return engine.count(Count::rx_bad_payload);
+  }
   if (!is_ack && psn + 1 < req.una) return engine.count(Count::rx_duplicate_acks);
   if (packet.info->operation == wire::Operation::read_response)
     engine.notices().queue_report(qp, packet.psn);
   if (psn < req.una) {  //= roce:C-DUP-29 but it may carry credits
     if (is_ack) note_credits(engine, qp, packet.aeth());
+    if (packet.info->sack) return on_sack(engine, qp, packet, frame, now);
     return engine.count(Count::rx_duplicate_acks);
   }
   if (packet.info->aeth) note_credits(engine, qp, packet.aeth());
-  if (is_ack) return on_acknowledge(engine, qp, packet, psn, now);
-  if (!acknowledge(engine, qp, psn, false, now)) {
-    engine.count(Count::rx_out_of_sequence);
-    return on_gap(engine, qp, now);
+  if (is_ack) {
+    on_acknowledge(engine, qp, packet, psn, now);
+    if (packet.info->sack && qp.state != QpState::err) on_sack(engine, qp, packet, frame, now);
+    return;
   }
+  if (!acknowledge(engine, qp, psn, false, now))
+    return on_early_response(engine, qp, packet, frame, psn, now);
   if (qp.state == QpState::err) return;
   // A response to a request that was rewound and not yet sent again is valid.
-  if (packet.info->operation == wire::Operation::atomic_acknowledge)
-    return on_atomic_response(engine, qp, packet, psn, now);
-  if (qp.sq[qp.sq.head()].effect()) return on_effect_response(engine, qp, packet, psn, now);
-  on_read_response(engine, qp, packet, frame, psn, now);
+  WEFT_DCHECK(!qp.sq.empty() && psn == req.una);
+  const Status status = place_response(engine, qp, qp.sq.head(), packet, frame, psn);
+  if (status == Status::retry_exceeded)
+    return on_loss(engine, qp, now);  // the payload could not be pulled
+  if (status == Status::bad_response) engine.count(Count::rx_bad_response);
+  if (status != Status::success) return fail_request(engine, qp, status, 0);
+  acknowledge(engine, qp, psn + 1, true, now);
+  complete_held(engine, qp, now);
 }
 
 }  // namespace weft::roce::rc

@@ -17,7 +17,8 @@ constexpr uint32_t kRnrTimer[32] = {65536, 1,    2,    3,     4,     6,     8,  
                                     256,   384,  512,  768,   1024,  1536,  2048,  3072,
                                     4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
-// Index of the entry that holds `psn`; una <= psn <= post_end.
+}  // namespace
+
 uint32_t entry_of(const QueuePair& qp, uint64_t psn) noexcept {
   WEFT_DCHECK(qp.req.una <= psn && psn <= qp.req.post_end);
   uint32_t low = qp.sq.head(), count = qp.sq.size();
@@ -33,14 +34,20 @@ uint32_t entry_of(const QueuePair& qp, uint64_t psn) noexcept {
   return count != 0 && psn >= qp.sq[low].end_psn() ? low + 1 : low;
 }
 
-}  // namespace
-
 Duration rnr_delay(uint8_t code) noexcept {
   return Duration::from_us(10) * kRnrTimer[code & wire::kSyndromeValueMask];
 }
 
-void restart_retry_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
+void end_silence(QueuePair& qp, Instant now) noexcept {
   Requester& req = qp.req;
+  // A probe that was not needed is a sample, too, or the next ones would not be either.
+  if (req.timed || req.probes != 0) req.round_trip.sample(now - qp.silent_since());
+  stop_probes(req);
+}
+
+void restart_retry_timer(EngineState& engine, QueuePair& qp, bool first, Instant now) noexcept {
+  Requester& req = qp.req;
+  if (!req.retry_at.is_never()) end_silence(qp, now);
   const Duration delay = qp.retry_delay();
   //= roce:C-RETRY-52
   if (req.una == req.next || delay.ps == 0 || !req.rnr_until.is_never()) {
@@ -48,7 +55,8 @@ void restart_retry_timer(EngineState& engine, QueuePair& qp, Instant now) noexce
     return;
   }
   req.retry_at = now + delay;
-  engine.arm_timer(qp, req.retry_at);
+  req.timed = first && !engine.capabilities().lossless;
+  engine.arm_timer(qp, std::min(req.retry_at, qp.probe_at()));
 }
 
 void rewind(EngineState& engine, QueuePair& qp, uint64_t psn) noexcept {
@@ -61,7 +69,7 @@ void rewind(EngineState& engine, QueuePair& qp, uint64_t psn) noexcept {
   for (uint64_t at = psn; at < req.next; ++index) {
     const uint64_t end = std::min(qp.sq[index].end_psn(), req.next);
     WEFT_DCHECK(index != qp.sq.tail());
-    freed += (end - at) * cost_of(qp, qp.sq[index]);
+    freed += (end - at - take_marks(req, at, end)) * cost_of(qp, qp.sq[index]);
     at = end;
   }
   WEFT_DCHECK(freed <= req.in_flight && req.in_flight <= qp.destination->window.in_flight);
@@ -95,6 +103,7 @@ void on_loss(EngineState& engine, QueuePair& qp, Instant now,
   --req.retries_left;
   rewind(engine, qp, req.una);
   req.retry_at = Instant::never();
+  stop_probes(req);
 }
 
 void on_rnr(EngineState& engine, QueuePair& qp, uint8_t timer, Instant now) noexcept {
@@ -109,6 +118,7 @@ void on_rnr(EngineState& engine, QueuePair& qp, uint8_t timer, Instant now) noex
   rewind(engine, qp, req.una);
   req.rnr_until = now + rnr_delay(timer);
   req.retry_at = Instant::never();  //= roce:C-RETRY-53
+  stop_probes(req);
   engine.arm_timer(qp, req.rnr_until);
 }
 
@@ -155,8 +165,12 @@ void on_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
     req.response_gap = false;
     on_loss(engine, qp, now, congestion::Loss::Reason::timeout);  //= roce:C-RETRY-47
     if (!qp.can_request()) return;
+  } else if (qp.probe_at() <= now) {
+    ++req.probes;
+    req.probing = true;
+    engine.activate(qp);
   }
-  const Instant next = std::min(req.rnr_until, req.retry_at);
+  const Instant next = std::min({req.rnr_until, req.retry_at, qp.probe_at()});
   if (!next.is_never()) engine.arm_timer(qp, next);
 }
 

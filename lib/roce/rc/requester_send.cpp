@@ -60,39 +60,34 @@ std::byte* start_request(QueuePair& qp, const SendEntry& entry, wire::RcOpcode r
   return info.xrceth ? wire::emit_xrceth(at, entry.srq) : at;
 }
 
-// Sends one READ request for the rest of the chunk at the cursor. Long READs are split into chunks,
+// Sends one READ request for the PSNs from the cursor to `end`. Long READs are split into chunks,
 // so that fewer than 2^23 PSNs are outstanding and the window bounds the responses. //=
 // roce:C-PSN-22
-void send_read_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& out) noexcept {
+void send_read_request(QueuePair& qp, const SendEntry& entry, uint64_t end,
+                       FrameBuilder& out) noexcept {
   Requester& req = qp.req;
-  const uint64_t index = req.next - entry.first_psn;
-  const uint64_t end = std::min<uint64_t>((index | (req.read_chunk - 1)) + 1, entry.packets);
-  const uint64_t offset = index << qp.mtu_shift;
-  const uint64_t until = std::min<uint64_t>(end << qp.mtu_shift, entry.length);
+  const uint64_t offset = (req.next - entry.first_psn) << qp.mtu_shift;
+  const uint64_t until = std::min<uint64_t>((end - entry.first_psn) << qp.mtu_shift, entry.length);
   std::byte* const at = start_request(qp, entry, wire::kRcReadRequest, 0, out);
   //= roce:C-RETRY-51 after a rewind the address and length are those of the missing part
   wire::emit_reth(at, entry.remote_address + offset, RKey{entry.rkey},
                   static_cast<uint32_t>(until - offset));
   out.finish();
-  req.next = entry.first_psn + end;
-  req.reads[req.reads_tail++ & req.reads_mask] = req.next;
+  req.next = end;
 }
 
 void send_atomic_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& out) noexcept {
-  Requester& req = qp.req;
   const bool swap = entry.opcode == Opcode::compare_swap;
   const wire::RcOpcode opcode = swap ? wire::kRcCompareSwap : wire::kRcFetchAdd;
   std::byte* const at = start_request(qp, entry, opcode, 0, out);
   wire::emit_atomic_eth(at, entry.remote_address, RKey{entry.rkey},
                         swap ? entry.swap : entry.compare_add, swap ? entry.compare_add : 0);
   out.finish();
-  req.next += 1;
-  req.reads[req.reads_tail++ & req.reads_mask] = req.next;
+  qp.req.next += 1;
 }
 
 //= roce:C-OPS-74 they count as READs do
 void send_effect_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& out) noexcept {
-  Requester& req = qp.req;
   const bool flush = entry.opcode == Opcode::flush;
   const wire::RcOpcode opcode = flush ? wire::kRcFlush : wire::kRcAtomicWrite;
   std::byte* at = start_request(qp, entry, opcode, flush ? 0 : 8, out);
@@ -106,8 +101,25 @@ void send_effect_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& ou
   at = wire::emit_reth(at, entry.remote_address, RKey{entry.rkey}, flush ? what.length : 8);
   if (!flush) std::memcpy(at, &entry.swap, 8);
   out.finish();
-  req.next += 1;
-  req.reads[req.reads_tail++ & req.reads_mask] = req.next;
+  qp.req.next += 1;
+}
+
+// Sends the request of an entry that has a response, of a READ up to `end`, and moves the cursor
+// behind it.
+void send_answered(QueuePair& qp, const SendEntry& entry, uint64_t end,
+                   FrameBuilder& out) noexcept {
+  if (entry.opcode == Opcode::read)
+    send_read_request(qp, entry, end, out);
+  else if (entry.atomic())
+    send_atomic_request(qp, entry, out);
+  else
+    send_effect_request(qp, entry, out);
+}
+
+// Bytes of payload of the message packet at `psn`.
+uint32_t payload_at(const QueuePair& qp, const SendEntry& entry, uint64_t psn) noexcept {
+  const uint64_t offset = (psn - entry.first_psn) << qp.mtu_shift;
+  return static_cast<uint32_t>(std::min<uint64_t>(qp.mtu(), entry.length - offset));
 }
 
 // Sends the next packet (or READ request) of the entry at the cursor. False: a local error.
@@ -121,18 +133,12 @@ bool send_next(EngineState& engine, QueuePair& qp, const SendEntry& entry, Frame
   if (entry.message()) {
     const MessagePacket how{qp.service, asks_for_ack(qp, entry, cost), true};
     if (!send_message_packet(engine, qp, entry, how, out)) return false;
-    if (req.pacer) {
-      const uint64_t offset = (from - entry.first_psn) << qp.mtu_shift;
-      const auto payload =
-          static_cast<uint32_t>(std::min<uint64_t>(qp.mtu(), entry.length - offset));
-      count_departure_of(engine, req.pacer->on_sent(now, req.next, payload, from < req.sent_end));
-    }
-  } else if (entry.opcode == Opcode::read) {
-    send_read_request(qp, entry, out);
-  } else if (entry.atomic()) {
-    send_atomic_request(qp, entry, out);
+    if (req.pacer)
+      count_departure_of(engine, req.pacer->on_sent(now, req.next, payload_at(qp, entry, from),
+                                                    from < req.sent_end));
   } else {
-    send_effect_request(qp, entry, out);
+    send_answered(qp, entry, chunk_end(qp, entry, from), out);
+    req.reads[req.reads_tail++ & req.reads_mask] = req.next;
   }
   WEFT_DCHECK(from < req.next && req.next <= entry.end_psn());
   WEFT_DCHECK(qp.reads_in_flight() <= req.reads_mask + 1);
@@ -163,7 +169,7 @@ bool is_lone_inline_message(const QueuePair& qp, const SendEntry& entry) noexcep
          !entry.failed && req.next_index + 1 == qp.sq.tail() && req.next == req.sent_end &&
          qp.state == QpState::rts && req.rnr_until.is_never() && req.pacer == nullptr &&
          (req.credits_unlimited || static_cast<int32_t>(entry.ssn - req.ssn_limit) <= 0) &&
-         qp.destination->window.open();
+         req.scoreboard == nullptr && qp.destination->window.open();
 }
 
 // Sends such a request with the same effect on the state as send_next().
@@ -181,7 +187,7 @@ void send_lone_inline(EngineState& engine, QueuePair& qp, const SendEntry& entry
   ++req.next_index;
   req.in_flight += bytes;
   qp.destination->window.on_sent(bytes);
-  if (untimed) restart_retry_timer(engine, qp, now);
+  if (untimed) restart_retry_timer(engine, qp, req.una + 1 == req.next, now);
 }
 
 // Sends any requests, as many as may be sent.
@@ -190,12 +196,15 @@ void send_lone_inline(EngineState& engine, QueuePair& qp, const SendEntry& entry
   Requester& req = qp.req;
   WEFT_DCHECK(req.next <= req.sent_end && req.sent_end <= req.post_end);
   if (!qp.can_request() || !req.rnr_until.is_never()) return Served::idle;
-  const bool was_idle = req.una == req.next;
+  const bool was_idle = req.una == req.next, first_time = req.next == req.sent_end;
   if (req.pacer) req.pacer->expire_responses(now, qp.mtu());
   if (req.pacer && was_idle && req.next != req.post_end) {
     req.pacer->on_restart(now);
     apply_pacing(engine, qp);
   }
+  if (req.scoreboard != nullptr && send_missing(engine, qp, out, quantum, now) == Served::more)
+    return Served::more;
+  if (req.probing && out.has_room()) send_probe(engine, qp, out, now);
   uint32_t sent = 0;
   Served result = Served::idle;
   while (req.next_index != qp.sq.tail()) {
@@ -209,6 +218,8 @@ void send_lone_inline(EngineState& engine, QueuePair& qp, const SendEntry& entry
       fail_at_cursor(engine, qp);
       break;
     }
+    // The peer holds no more ahead of a gap.
+    if (req.scoreboard != nullptr && req.next - req.una >= req.scoreboard->window()) break;
     if (!qp.destination->window.open()) {
       engine.wait_for_window(qp);
       break;
@@ -229,11 +240,56 @@ void send_lone_inline(EngineState& engine, QueuePair& qp, const SendEntry& entry
     ++sent;
   }
   complete_local(engine, qp);
-  if (sent != 0 && (was_idle || req.retry_at.is_never())) restart_retry_timer(engine, qp, now);
+  if (sent != 0 && (was_idle || req.retry_at.is_never()))
+    restart_retry_timer(engine, qp, was_idle && first_time, now);
   return result;
 }
 
 }  // namespace
+
+uint64_t send_again(EngineState& engine, QueuePair& qp, uint64_t psn, FrameBuilder& out,
+                    Instant now) noexcept {
+  Requester& req = qp.req;
+  WEFT_DCHECK(req.una <= psn && psn < req.next);
+  const uint64_t next = req.next;
+  const uint32_t next_index = req.next_index;
+  req.next = psn;
+  req.next_index = entry_of(qp, psn);
+  const SendEntry& entry = qp.sq[req.next_index];
+  if (!entry.message()) {
+    // One request for all that is missing of a chunk: the peer answers one at a time.
+    uint64_t end = chunk_end(qp, entry, psn);
+    const Scoreboard* const board = req.scoreboard;
+    while (board != nullptr && end != psn + 1 && covers(qp, end - 1) && board->held(end - 1)) --end;
+    if (board != nullptr && board->missing(psn))
+      while (!board->missing(end - 1)) --end;
+    send_answered(qp, entry, end, out);
+  } else if (send_message_packet(engine, qp, entry, {qp.service, true, true}, out)) {
+    if (req.pacer) req.pacer->on_sent_again(now, payload_at(qp, entry, psn));
+  }
+  const uint64_t end = req.next;
+  req.next = next;
+  req.next_index = next_index;
+  return end;
+}
+
+// It is the last packet, or of a READ what is missing of the last chunk: the answer shows what else
+// was lost. But where the peer reported a hole, and each second time, it is the oldest one: a
+// repetition was lost, or a NAK, of which a peer that goes back N sends no second.
+void send_probe(EngineState& engine, QueuePair& qp, FrameBuilder& out, Instant now) noexcept {
+  Requester& req = qp.req;
+  req.probing = false;
+  if (req.una == req.next) return;
+  uint64_t psn = req.una;
+  if (req.scoreboard == nullptr && req.probes % 2 != 0) {
+    const SendEntry& last = qp.sq[entry_of(qp, req.next - 1)];
+    const uint64_t begin = (req.next - 1 - last.first_psn) & ~uint64_t{req.read_chunk - 1};
+    psn = last.opcode == Opcode::read ? std::max(psn, last.first_psn + begin) : req.next - 1;
+  }
+  if (send_again(engine, qp, psn, out, now) == psn) return;
+  engine.count(Count::tail_probes);
+  engine.count(Count::tx_retransmits);
+}
 
 Served send_requests(EngineState& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
                      Instant now) noexcept {

@@ -103,7 +103,8 @@ bool stands_still(const Responder& res) noexcept {
 void request_again(EngineState& engine, QueuePair& qp, int32_t ahead, Instant now) noexcept {
   Responder& res = qp.res;
   if (res.nak_outstanding) return engine.count(Count::rx_after_nak);  //= roce:C-NAK-123
-  if (ahead < kFar) return queue_nak(engine, qp, wire::kNakSequence);
+  const bool told = qp.selective != nullptr;  // of what is missing, and will send only that
+  if (ahead < kFar && !told) return queue_nak(engine, qp, wire::kNakSequence);
   if (stands_still(res)) return;  // the timer is armed
   res.far_ahead_expected = res.expected;
   res.far_ahead_since = now;
@@ -187,11 +188,19 @@ void limit_ack_distance(Responder& res, const wire::Packet& packet, uint32_t pac
 }
 
 void open_gap(EngineState& engine, QueuePair& qp, bool may_be_forged, Instant now) noexcept {
-  qp.res.gap.open(now, may_be_forged);
-  engine.arm_timer(qp, qp.res.gap.nak_at);
+  Gap& gap = qp.res.gap;
+  gap.open(now, may_be_forged);
+  if (qp.selective != nullptr)
+    gap.nak_at = Instant::never();  // a peer is told by Holes instead
+  else
+    engine.arm_timer(qp, gap.nak_at);
 }
 
-constexpr int32_t kConfirmedBy = 4;  // one of these PSNs behind an early packet confirms it
+// The missing request `psn` arrived. `after_nak`: possibly because it was sent again.
+void close_gap(QueuePair& qp, Psn psn, bool after_nak, Instant now) noexcept {
+  const Holes* const holes = qp.res.holes;
+  qp.res.gap.close(psn, after_nak || (holes != nullptr && holes->lost(psn)), now);
+}
 
 // Executes a packet that was buffered. Not inline: rare.
 [[gnu::noinline]] bool execute_buffered(EngineState& engine, QueuePair& qp,
@@ -220,7 +229,7 @@ void execute_early(EngineState& engine, QueuePair& qp, Psn arrived, Instant now)
         if (!qp.res.nak_outstanding && qp.res.gap.since.is_never()) open_gap(engine, qp, true, now);
         return;
       }
-      qp.res.gap.close(psn, qp.res.nak_outstanding, now);
+      close_gap(qp, psn, qp.res.nak_outstanding, now);
       const bool executed = execute_buffered(engine, qp, packet, frame);
       if (!executed) {
         if (!line.empty()) early.drop_first(line);
@@ -231,6 +240,15 @@ void execute_early(EngineState& engine, QueuePair& qp, Psn arrived, Instant now)
   }
 }
 
+// Two packets of one PSN were dropped. One may have been reported as held, so the peer has to go
+// back. Without selective repeat the gap's NAK is on its way.
+void on_conflict(EngineState& engine, QueuePair& qp, Instant now) noexcept {
+  Gap& gap = qp.res.gap;
+  if (qp.selective == nullptr || gap.since.is_never() || !gap.nak_at.is_never()) return;
+  gap.nak_at = now + gap.nak_delay;
+  engine.arm_timer(qp, gap.nak_at);
+}
+
 // Buffers a packet ahead of a gap; the NAK is delayed while the missing packet may only be late.
 // What cannot be buffered must be retransmitted, so the NAK is sent at once. //= roce:C-PSN-19
 void on_early(EngineState& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
@@ -238,9 +256,11 @@ void on_early(EngineState& engine, QueuePair& qp, const wire::Packet& packet, co
   WEFT_DCHECK(ahead > 0);
   Responder& res = qp.res;
   engine.count(Count::rx_out_of_sequence);
+  const uint32_t packets = psn_count(qp, packet);
   const EarlyPackets::Kept kept =
-      ahead < res.early_window ? engine.early_packets().keep(res.gap.early, packet.psn, frame)
-                               : EarlyPackets::Kept::no;
+      ahead < res.early_window
+          ? engine.early_packets().keep(res.gap.early, packet.psn, packets, frame)
+          : EarlyPackets::Kept::no;
   switch (kept) {
     case EarlyPackets::Kept::yes:
       engine.count(Count::rx_early);
@@ -250,11 +270,14 @@ void on_early(EngineState& engine, QueuePair& qp, const wire::Packet& packet, co
       engine.count(Count::rx_duplicates);
       break;
     case EarlyPackets::Kept::conflict:
-      return;
+      return on_conflict(engine, qp, now);
     case EarlyPackets::Kept::no:
+      if (qp.selective != nullptr && ahead < res.early_window) break;
       return request_again(engine, qp, ahead, now);
   }
+  if (qp.selective != nullptr) note_early(engine, qp, packet.psn + packets, now);
   execute_early(engine, qp, packet.psn, now);
+  if (res.holes != nullptr) settle_holes(qp, now);
 }
 
 }  // namespace
@@ -268,8 +291,9 @@ void on_request(EngineState& engine, QueuePair& qp, const wire::Packet& packet, 
   if (ahead > 0) return on_early(engine, qp, packet, frame, ahead, now);
   const bool after_nak = res.nak_outstanding;
   if (!execute_expected(engine, qp, packet, frame) || res.gap.closed()) return;
-  res.gap.close(packet.psn, after_nak, now);
+  close_gap(qp, packet.psn, after_nak, now);
   execute_early(engine, qp, packet.psn, now);
+  if (res.holes != nullptr) settle_holes(qp, now);
 }
 
 void on_responder_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
@@ -281,6 +305,7 @@ void on_responder_timer(EngineState& engine, QueuePair& qp, Instant now) noexcep
       acknowledge_duplicates(engine, qp, now);
   }
   on_standstill_timer(engine, qp, now);
+  if (res.holes != nullptr) on_holes_timer(engine, qp, now);
   if (res.gap.nak_at > now) {
     if (!res.gap.nak_at.is_never()) engine.arm_timer(qp, res.gap.nak_at);
     return;

@@ -189,7 +189,12 @@ bool send_ack(EngineState& engine, QueuePair& qp, FrameBuilder& out) noexcept {
   res.ack_queued = res.duplicate_ack_owed = false;
   res.ack_delay.on_sent();
   engine.count(Count::tx_acks);
-  emit_ack(qp, out, res.ack_end + Psn::kMask, ack_syndrome(engine, qp));  // ack_end - 1
+  const Psn last = res.ack_end + Psn::kMask;  // ack_end - 1
+  const uint8_t syndrome = ack_syndrome(engine, qp);
+  if (res.holes == nullptr)
+    emit_ack(qp, out, last, syndrome);
+  else
+    emit_sack(engine, qp, out, last, syndrome);
   return true;
 }
 

@@ -233,9 +233,17 @@ void replay(EngineState& engine, QueuePair& qp, const wire::Packet& packet, Inst
     return engine.count(Count::rx_lost_resource);
   engine.count(Count::rx_replayed_reads);
   if (qp.req.pacer) qp.req.pacer->on_loss(now, congestion::Loss::Reason::gap);
-  r->reply_psn = packet.psn;
-  r->reply_address = address;
-  r->reply_length = static_cast<uint32_t>(length);
+  Psn psn = packet.psn;
+  uint64_t from = address, end = address + length;
+  if (r->queued) {  // what is still to be sent, too
+    const uint64_t rest = r->reply_address + r->reply_sent;
+    if (rest < from) psn = r->reply_psn + (r->reply_sent >> qp.mtu_shift);
+    from = std::min(from, rest);
+    end = std::max(end, r->reply_address + r->reply_length);
+  }
+  r->reply_psn = psn;
+  r->reply_address = from;
+  r->reply_length = static_cast<uint32_t>(end - from);
   r->reply_sent = 0;
   queue_reply(engine, qp, *r);
 }

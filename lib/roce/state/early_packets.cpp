@@ -22,7 +22,8 @@ EarlyPackets::EarlyPackets(uint32_t icrc_length, uint16_t slots)
   for (uint16_t i = 0; i + 1 < slots; ++i) slots_[i].next = static_cast<uint16_t>(i + 1);
 }
 
-EarlyPackets::Kept EarlyPackets::keep(EarlyList& list, Psn psn, const Frame& frame) noexcept {
+EarlyPackets::Kept EarlyPackets::keep(EarlyList& list, Psn psn, uint32_t packets,
+                                      const Frame& frame) noexcept {
   WEFT_DCHECK(list.empty() == (list.last == kNoSlot));
   // Nearly always behind the last.
   uint16_t before = list.last;
@@ -42,6 +43,7 @@ EarlyPackets::Kept EarlyPackets::keep(EarlyList& list, Psn psn, const Frame& fra
   if (frame.more_length != 0)
     std::memcpy(bytes(index) + frame.length, frame.more, frame.more_length);
   slot.psn = psn;
+  slot.packets = packets;
   slot.length = frame.length;
   slot.more_length = frame.more_length;
   slot.previous = before;
@@ -59,6 +61,22 @@ Frame EarlyPackets::first(const EarlyList& list) const noexcept {
   frame.more = frame.bytes + frame.length;
   frame.more_length = slots_[list.first].more_length;
   return frame;
+}
+
+void EarlyPackets::map(const EarlyList& list, Psn expected,
+                       std::span<std::byte> bitmap) const noexcept {
+  const auto bits = static_cast<int32_t>(bitmap.size() * 8);
+  for (uint16_t at = list.first; at != kNoSlot; at = slots_[at].next) {
+    const Slot& slot = slots_[at];
+    const auto packets = static_cast<int32_t>(slot.packets);
+    const int32_t from = slot.psn - expected;
+    if (from >= bits) return;
+    const bool confirmed =
+        slot.next != kNoSlot && slots_[slot.next].psn - slot.psn - packets < kConfirmedBy;
+    if (!confirmed) continue;
+    for (int32_t bit = std::max(from, 0); bit < std::min(from + packets, bits); ++bit)
+      bitmap[static_cast<size_t>(bit) / 8] |= std::byte{1} << (bit % 8);
+  }
 }
 
 // Compares all but what may differ between two copies: the A bit, and the ICRC, which covers the IP

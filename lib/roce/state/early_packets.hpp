@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "lib/base/check.hpp"
 #include "lib/roce/state/transport_names.hpp"
@@ -30,6 +31,8 @@ inline constexpr int32_t kEarlyWindow = 512, kMostEarlyWindow = 4096;
 // Full packets that a path of this rate and round trip has in flight, within these bounds. The pool
 // bounds the memory whatever the window.
 uint16_t early_window(Rate line, Duration rtt, uint32_t mtu) noexcept;
+// One of so many PSNs behind an early packet confirms it.
+inline constexpr int32_t kConfirmedBy = 4;
 inline constexpr uint16_t kNoSlot = 0xFFFF;
 
 // The early packets of one queue pair, by ascending PSN.
@@ -48,7 +51,8 @@ class EarlyPackets {
   // no: too long, payload by reference, or no free slot. conflict: another packet of this PSN with
   // other bytes was buffered; both are dropped.
   enum class Kept : uint8_t { yes, already, conflict, no };
-  Kept keep(EarlyList& list, Psn psn, const Frame& frame) noexcept;
+  // `packets`: PSNs that the request takes.
+  Kept keep(EarlyList& list, Psn psn, uint32_t packets, const Frame& frame) noexcept;
   // PSN and bytes of the first packet; the list is not empty. The frame's path is not kept.
   Psn first_psn(const EarlyList& list) const noexcept {
     WEFT_DCHECK(!list.empty());
@@ -61,6 +65,8 @@ class EarlyPackets {
     return second != kNoSlot && slots_[second].psn - psn < count;
   }
   Frame first(const EarlyList& list) const noexcept;
+  // Sets the bits of the PSNs that are held and confirmed, from `expected` on (lib/wire/SACK.md).
+  void map(const EarlyList& list, Psn expected, std::span<std::byte> bitmap) const noexcept;
   void drop_first(EarlyList& list) noexcept { drop(list, list.first); }
   void clear(EarlyList& list) noexcept;
   // Checks that PSNs ascend, that links agree in both directions, and that all PSNs are less than
@@ -71,6 +77,7 @@ class EarlyPackets {
   static constexpr uint32_t kSlotBytes = 4096 + 64;  // the largest path MTU and its headers
   struct Slot {
     Psn psn;
+    uint32_t packets = 0;
     uint32_t length = 0;
     uint32_t more_length = 0;
     uint16_t previous = kNoSlot;

@@ -46,7 +46,11 @@ uint64_t bytes_in_flight(const QueuePair& qp) noexcept {
     const uint64_t from = std::max(entry.first_psn, req.una);
     const uint64_t end = std::min(entry.end_psn(), req.next);
     const uint64_t payload = entry.packets == 1 ? entry.length : qp.mtu();
-    if (from < end) bytes += (end - from) * (payload + qp.destination->packet_overhead);
+    if (from >= end) continue;
+    uint64_t held = 0;
+    for (uint64_t psn = from; psn != end && req.scoreboard != nullptr; ++psn)
+      held += psn - req.una < req.scoreboard->window() && req.scoreboard->held(psn);
+    bytes += (end - from - held) * (payload + qp.destination->packet_overhead);
   }
   return bytes;
 }
@@ -63,6 +67,14 @@ void check_reads(const QueuePair& qp) noexcept {
   }
 }
 
+void check_marks(const QueuePair& qp) noexcept {
+  const Requester& req = qp.req;
+  if (qp.selective == nullptr) return WEFT_DCHECK(req.scoreboard == nullptr);
+  const Scoreboard& board = qp.selective->scoreboard;
+  WEFT_DCHECK(board.empty() == (req.scoreboard == nullptr));
+  WEFT_DCHECK(req.una != req.next || board.empty());
+}
+
 void check_retries(const QueuePair& qp) noexcept {
   const Requester& req = qp.req;
   WEFT_DCHECK(req.retries_left <= qp.attributes.retry_count.value_or(0));
@@ -70,7 +82,7 @@ void check_retries(const QueuePair& qp) noexcept {
   WEFT_DCHECK(req.rnr_until.is_never() || req.una == req.next);
   WEFT_DCHECK(req.retry_at.is_never() || req.una != req.next);
   WEFT_DCHECK(req.retry_at.is_never() || req.rnr_until.is_never());
-  const Instant deadline = std::min(req.retry_at, req.rnr_until);
+  const Instant deadline = std::min({req.retry_at, req.rnr_until, qp.probe_at()});
   WEFT_DCHECK(deadline.is_never() || (qp.timer.armed() && qp.timer.deadline <= deadline));
 }
 
@@ -113,6 +125,7 @@ void check_requester(const QueuePair& qp) noexcept {
   WEFT_DCHECK(req.in_flight == bytes_in_flight(qp));
   WEFT_DCHECK(req.in_flight <= qp.destination->window.in_flight);
   check_reads(qp);
+  check_marks(qp);
   check_retries(qp);
 }
 
@@ -137,6 +150,10 @@ void check_responder(const QueuePair& qp, const EarlyPackets& early) noexcept {
   WEFT_DCHECK(res.gap.nak_at.is_never() || !res.gap.since.is_never());
   WEFT_DCHECK(res.gap.nak_at.is_never() || qp.state == QpState::err ||
               (qp.timer.armed() && qp.timer.deadline <= res.gap.nak_at));
+  WEFT_DCHECK(res.holes == nullptr || (!res.gap.closed() && qp.can_respond()));
+  WEFT_DCHECK(res.holes == nullptr || res.holes->seen_end - res.expected > 0);
+  WEFT_DCHECK(res.holes == nullptr || res.holes->advance_at.is_never() ||
+              (qp.timer.armed() && qp.timer.deadline <= res.holes->advance_at));
   WEFT_DCHECK(!res.duplicate_ack_owed || !qp.can_respond() ||
               (qp.timer.armed() && qp.timer.deadline <= res.next_duplicate_ack_at));
   WEFT_DCHECK(res.early_window >= kEarlyWindow && res.early_window <= kMostEarlyWindow);

@@ -49,6 +49,8 @@ class Pacer {
   // A packet with `payload` bytes left; `end` is the PSN behind it, `again`: a retransmission.
   // Returns how late it left, if it had to wait for its time; else a negative duration.
   Duration on_sent(Instant now, uint64_t end, uint32_t payload, bool again) noexcept;
+  // One that on_sent() counted left again, out of order.
+  void on_sent_again(Instant now, uint32_t payload) noexcept { (void)charge(now, payload); }
   // The same for a READ response. One whose PSN is not new is a retransmission.
   Duration on_response_sent(Instant now, Psn end, uint32_t payload) noexcept;
   // The telemetry of an acknowledgement or report; call before on_acknowledged() or on_reported().

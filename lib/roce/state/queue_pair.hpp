@@ -9,12 +9,15 @@
 // What follows is for set-up and rare events.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
 #include "lib/base/line.hpp"
 #include "lib/base/timer_wheel.hpp"
 #include "lib/memory/key_table.hpp"
+#include "lib/roce/recovery/round_trip.hpp"
+#include "lib/roce/recovery/selective_repeat.hpp"
 #include "lib/roce/state/early_packets.hpp"
 #include "lib/roce/state/pacer.hpp"
 #include "lib/roce/state/transport_names.hpp"
@@ -51,12 +54,13 @@ struct Resource {
 };
 
 struct alignas(kCacheLine) Requester {
-  std::unique_ptr<Pacer> pacer;  // congestion control; null: none
-  uint64_t una = 0;              // oldest PSN not acknowledged
-  uint64_t next = 0;             // next PSN to send; less than `sent_end` after a rewind
-  uint64_t sent_end = 0;         // highest PSN ever sent, plus one
-  uint64_t post_end = 0;         // first PSN of the next request to be posted
-  uint32_t next_index = 0;       // send cursor: the entry that holds `next`, or the tail
+  std::unique_ptr<Pacer> pacer;      // congestion control; null: none
+  Scoreboard* scoreboard = nullptr;  // null: no outstanding PSN is known to be held or missing
+  uint64_t una = 0;                  // oldest PSN not acknowledged
+  uint64_t next = 0;                 // next PSN to send; less than `sent_end` after a rewind
+  uint64_t sent_end = 0;             // highest PSN ever sent, plus one
+  uint64_t post_end = 0;             // first PSN of the next request to be posted
+  uint32_t next_index = 0;           // send cursor: the entry that holds `next`, or the tail
   uint32_t post_ssn = 1;
   uint64_t in_flight = 0;          // bytes charged to the destination's window
   uint32_t since_ack_request = 0;  // packets
@@ -66,6 +70,9 @@ struct alignas(kCacheLine) Requester {
   bool drain_event = false;   // SQD: raise sq_drained when drained
   uint8_t retries_left = 0;
   uint8_t rnr_left = 0;
+  bool timed = false;    // the packet at `una` started the timer of retry_at when it left
+  bool probing = false;  // the end of what was sent is to be sent again
+  uint8_t probes = 0;    // since that timer was started
   Instant retry_at = Instant::never();   // retransmission timeout
   Instant rnr_until = Instant::never();  // never(): no RNR wait
   // READ chunks and atomics in flight: their end PSNs, oldest first.
@@ -74,8 +81,14 @@ struct alignas(kCacheLine) Requester {
   uint32_t reads_tail = 0;
   uint32_t reads_mask = 0;   // the ring's size - 1: max_rd_atomic, rounded up to a power of two
   uint32_t read_chunk = 64;  // PSNs one READ request may ask for; power of two
+  RoundTrip round_trip;      // unknown where ports lose nothing
 };
 static_assert(sizeof(Requester) == 2 * kCacheLine);
+
+inline void stop_probes(Requester& req) noexcept {
+  req.timed = req.probing = false;
+  req.probes = 0;
+}
 
 struct alignas(kCacheLine) Responder {
   enum class Message : uint8_t { none, send, write };
@@ -101,10 +114,11 @@ struct alignas(kCacheLine) Responder {
   Instant next_duplicate_ack_at;         // duplicate SENDs and WRITEs are not acknowledged earlier
   // Since then a request far ahead is here and `expected` was far_ahead_expected; never(): none is.
   Instant far_ahead_since = Instant::never();
+  Holes* holes = nullptr;  // null: none, or the peer goes back N
   uint32_t write_key = 0;  // current WRITE
+  uint32_t write_length = 0;
   uint64_t write_address = 0;
   uint64_t received = 0;  // bytes of the current message
-  uint32_t write_length = 0;
   // RD-atomic resources: a ring; [reply_head, reply_tail) of reply_order are `queued` and leave in
   // FIFO order.
   std::unique_ptr<Resource[]> resources;
@@ -171,7 +185,8 @@ struct QueuePair : QueuePairAddress {
   base::LineLink<QueuePair> transmitted;  // UC, UD: the port is taking its frames
   std::unique_ptr<Datagram[]> datagrams;  // UD: where each entry of `sq` goes
   QpTimer timer{{}, this};
-  Instant next_cnp_at;  // no CNP to the peer earlier
+  Instant next_cnp_at;                         // no CNP to the peer earlier
+  std::unique_ptr<SelectiveRepeat> selective;  // null: not agreed with the peer
 
   std::unique_ptr<congestion::Preset> preset;  // its own controller; null: the device's
   QueuePairAttributes attributes;              // as set by modify(), for query()
@@ -199,6 +214,20 @@ struct QueuePair : QueuePairAddress {
   Duration retry_delay() const {
     const uint8_t timeout = attributes.timeout.value_or(0);
     return timeout == 0 ? Duration{} : Duration::from_ps(4'096'000) * (int64_t{1} << timeout);
+  }
+  // The peer answered last, or the first packet left then. While the timer of retry_at runs.
+  Instant silent_since() const {
+    const Instant start = req.retry_at - retry_delay();
+    return req.scoreboard == nullptr ? start : std::max(start, req.scoreboard->answered_at);
+  }
+  // When the end of what was sent is probed.
+  Instant probe_at() const {
+    if (req.retry_at.is_never() || !req.round_trip.known() || req.probes == RoundTrip::kMostProbes)
+      return Instant::never();
+    // A peer that goes back N says itself what is missing before so many.
+    constexpr uint64_t kTail = 16;
+    if (selective == nullptr && req.next - req.una > kTail) return Instant::never();
+    return silent_since() + req.round_trip.probe_after(req.probes);
   }
   uint32_t reads_in_flight() const { return req.reads_tail - req.reads_head; }
 };

@@ -169,6 +169,8 @@ SwarmConfig draw_swarm(uint64_t seed) {
   for (SwarmConnection& connection : c.connections) connection.xrc = coin(r, 30);
   for (uint32_t i = between(r, 0, 4); i > 0; --i)
     c.unreliable.push_back(draw_unreliable(r, stations));
+  for (SwarmConnection& connection : c.connections)
+    connection.connect.selective_repeat = coin(r, 60);
   return c;
 }
 
