@@ -60,7 +60,7 @@ Outcome transfer(Opcode opcode, const middleware::FaultOptions& faults) {
 double goodput(Opcode opcode, const middleware::FaultOptions& faults) {
   const double calm = transfer(opcode, {}).seconds;
   const Outcome o = transfer(opcode, faults);
-  INFO("seconds " << calm << " to " << o.seconds << ": " << calm / o.seconds << "; packets "
+  UNSCOPED_INFO("seconds " << calm << " to " << o.seconds << ": " << calm / o.seconds << "; packets "
                   << o.packets << ", sent again " << o.again << ", rewinds " << o.rewinds
                   << ", timeouts " << o.timeouts);
   return calm / o.seconds;
