@@ -60,9 +60,9 @@ Outcome transfer(Opcode opcode, const middleware::FaultOptions& faults) {
 double goodput(Opcode opcode, const middleware::FaultOptions& faults) {
   const double calm = transfer(opcode, {}).seconds;
   const Outcome o = transfer(opcode, faults);
-  UNSCOPED_INFO("seconds " << calm << " to " << o.seconds << ": " << calm / o.seconds << "; packets "
-                  << o.packets << ", sent again " << o.again << ", rewinds " << o.rewinds
-                  << ", timeouts " << o.timeouts);
+  UNSCOPED_INFO("seconds " << calm << " to " << o.seconds << "; packets " << o.packets
+                           << ", sent again " << o.again << ", rewinds " << o.rewinds
+                           << ", timeouts " << o.timeouts);
   return calm / o.seconds;
 }
 
