@@ -127,12 +127,13 @@ const Names kOptional = {
       {QpType::ud, "pkey_index qkey"}}},
 };
 
-// XRC: RC without what is the other end's.
+// XRC: RC without what is the other end's, and without selective repeat.
 bool of_other_end(QpType type, const std::string& name) {
   const std::string answers = " max_dest_rd_atomic min_rnr_timer ",
                     asks = " timeout retry_count rnr_retry max_rd_atomic ";
-  return (type == QpType::xrc_initiator ? answers : asks).find(" " + name + " ") !=
-         std::string::npos;
+  return name == "selective_repeat" ||
+         (type == QpType::xrc_initiator ? answers : asks).find(" " + name + " ") !=
+             std::string::npos;
 }
 
 // Whether `name` is one of the words that the rules list for a transition.
