@@ -33,6 +33,7 @@ import page  # noqa: E402
 
 BIN = exchanges.BIN
 SCRIPT_PORT = 18520
+ROUNDS, SIZE = 100, 3000  # of rping, the same at both ends
 LOSS = "fault.loss=0.01,fault.dup=0.02,fault.reorder=0.01"
 SUITE = tuple(name + "_test" for name in ibverbs_test.TAGGED)
 
@@ -186,11 +187,12 @@ def both_ways(peer, kind, names):
 def connections(peer, port):
     def work(step):
         if not port:
-            raise Skipped("start `rping -s -p PORT -C 1000` on the peer, and give --cm PORT")
+            raise Skipped(f"start `rping -s -p PORT -C {ROUNDS} -S {SIZE}` on the peer, and give "
+                          "--cm PORT")
         if not peer.wire:
             raise Skipped("the packet scripts did not reach the peer's device")
-        done = run([BIN / "weft_rping", peer.wire, "client", f"{peer.host}:{port}", 100, 3000],
-                   120)
+        done = run([BIN / "weft_rping", peer.wire, "client", f"{peer.host}:{port}", ROUNDS,
+                    SIZE], 120)
         step.output = done.stdout + done.stderr
         step.add("weft_rping with the peer's rping", "failed" if done.returncode else "passed",
                  step.output if done.returncode else "")
