@@ -213,7 +213,6 @@ void close_gap(QueuePair& qp, Psn psn, bool after_nak, Instant now) noexcept {
 void execute_early(EngineState& engine, QueuePair& qp, Psn arrived, Instant now) noexcept {
   EarlyPackets& early = engine.early_packets();
   EarlyList& line = qp.res.gap.early;
-  const uint32_t icrc_length = engine.checks_icrc() ? wire::kIcrcLength : 0;
   while (!line.empty()) {
     const Psn psn = early.first_psn(line);
     const int32_t ahead = psn - qp.res.expected;
@@ -224,7 +223,7 @@ void execute_early(EngineState& engine, QueuePair& qp, Psn arrived, Instant now)
     if (ahead == 0) {
       wire::Packet packet;
       const Frame frame = early.first(line);
-      (void)wire::parse(frame.bytes, frame.length, icrc_length, frame.more_length, packet);
+      (void)wire::parse(frame.bytes, frame.length, 0, frame.more_length, packet);
       if (psn != arrived && !early.second_within(line, psn + psn_count(qp, packet), kConfirmedBy)) {
         if (!qp.res.nak_outstanding && qp.res.gap.since.is_never()) open_gap(engine, qp, true, now);
         return;
@@ -258,9 +257,9 @@ void on_early(EngineState& engine, QueuePair& qp, const wire::Packet& packet, co
   engine.count(Count::rx_out_of_sequence);
   const uint32_t packets = psn_count(qp, packet);
   const EarlyPackets::Kept kept =
-      ahead < res.early_window
-          ? engine.early_packets().keep(res.gap.early, packet.psn, packets, frame)
-          : EarlyPackets::Kept::no;
+      ahead < res.early_window ? engine.early_packets().keep(res.gap.early, packet.psn, packets,
+                                                             frame, engine.icrc_length(*frame.path))
+                               : EarlyPackets::Kept::no;
   switch (kept) {
     case EarlyPackets::Kept::yes:
       engine.count(Count::rx_early);

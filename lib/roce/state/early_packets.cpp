@@ -13,18 +13,19 @@ uint16_t early_window(Rate line, Duration rtt, uint32_t mtu) noexcept {
   return static_cast<uint16_t>(std::clamp<int64_t>(packets, kEarlyWindow, kMostEarlyWindow));
 }
 
-EarlyPackets::EarlyPackets(uint32_t icrc_length, uint16_t slots)
-    : icrc_length_(icrc_length),
-      slot_count_(slots),
+EarlyPackets::EarlyPackets(uint16_t slots)
+    : slot_count_(slots),
       slots_(new Slot[slots]),
       bytes_(new std::byte[slots * size_t{kSlotBytes}]) {
   WEFT_CHECK(slots != 0 && slots != kNoSlot);
   for (uint16_t i = 0; i + 1 < slots; ++i) slots_[i].next = static_cast<uint16_t>(i + 1);
 }
 
-EarlyPackets::Kept EarlyPackets::keep(EarlyList& list, Psn psn, uint32_t packets,
-                                      const Frame& frame) noexcept {
+EarlyPackets::Kept EarlyPackets::keep(EarlyList& list, Psn psn, uint32_t packets, Frame frame,
+                                      uint32_t icrc_length) noexcept {
   WEFT_DCHECK(list.empty() == (list.last == kNoSlot));
+  WEFT_DCHECK(frame.length >= icrc_length);
+  frame.length -= icrc_length;
   // Nearly always behind the last.
   uint16_t before = list.last;
   while (before != kNoSlot && slots_[before].psn - psn > 0) before = slots_[before].previous;
@@ -79,18 +80,17 @@ void EarlyPackets::map(const EarlyList& list, Psn expected,
   }
 }
 
-// Compares all but what may differ between two copies: the A bit, and the ICRC, which covers the IP
-// identification.
+// Compares all but what may differ between two copies: the A bit. The ICRC, which covers the IP
+// identification, is not kept.
 bool EarlyPackets::same(uint16_t slot, const Frame& frame) const noexcept {
   constexpr uint32_t kA = 8;  // the byte of the A bit
   const Slot& s = slots_[slot];
   if (s.length != frame.length || s.more_length != frame.more_length) return false;
-  WEFT_DCHECK(frame.length >= kA + 1 + icrc_length_);
+  WEFT_DCHECK(frame.length >= kA + 1);
   const std::byte* const ours = bytes(slot);
-  const uint32_t end = frame.length - icrc_length_;
   return std::memcmp(ours, frame.bytes, kA) == 0 &&
          ((ours[kA] ^ frame.bytes[kA]) & std::byte{0x7F}) == std::byte{} &&
-         std::memcmp(ours + kA + 1, frame.bytes + kA + 1, end - kA - 1) == 0 &&
+         std::memcmp(ours + kA + 1, frame.bytes + kA + 1, frame.length - kA - 1) == 0 &&
          (s.more_length == 0 || std::memcmp(ours + s.length, frame.more, s.more_length) == 0);
 }
 

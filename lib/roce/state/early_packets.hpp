@@ -44,15 +44,15 @@ struct EarlyList {
 
 class EarlyPackets {
  public:
-  // `icrc_length`: bytes of ICRC at the end of a frame, 0 where ports carry none. `slots`: packets
-  // buffered at most, 1 to 65534.
-  EarlyPackets(uint32_t icrc_length, uint16_t slots);
+  // `slots`: packets buffered at most, 1 to 65534.
+  explicit EarlyPackets(uint16_t slots);
 
   // no: too long, payload by reference, or no free slot. conflict: another packet of this PSN with
-  // other bytes was buffered; both are dropped.
+  // other bytes was buffered; both are dropped. `frame` is kept without its ICRC, the last
+  // `icrc_length` bytes.
   enum class Kept : uint8_t { yes, already, conflict, no };
   // `packets`: PSNs that the request takes.
-  Kept keep(EarlyList& list, Psn psn, uint32_t packets, const Frame& frame) noexcept;
+  Kept keep(EarlyList& list, Psn psn, uint32_t packets, Frame frame, uint32_t icrc_length) noexcept;
   // PSN and bytes of the first packet; the list is not empty. The frame's path is not kept.
   Psn first_psn(const EarlyList& list) const noexcept {
     WEFT_DCHECK(!list.empty());
@@ -64,6 +64,7 @@ class EarlyPackets {
     const uint16_t second = slots_[list.first].next;
     return second != kNoSlot && slots_[second].psn - psn < count;
   }
+  // Without an ICRC.
   Frame first(const EarlyList& list) const noexcept;
   // Sets the bits of the PSNs that are held and confirmed, from `expected` on (lib/wire/SACK.md).
   void map(const EarlyList& list, Psn expected, std::span<std::byte> bitmap) const noexcept;
@@ -89,7 +90,6 @@ class EarlyPackets {
     return bytes_.get() + slot * size_t{kSlotBytes};
   }
 
-  const uint32_t icrc_length_;
   const uint16_t slot_count_;
   std::unique_ptr<Slot[]> slots_;
   std::unique_ptr<std::byte[]> bytes_;

@@ -10,7 +10,7 @@ EngineState::EngineState(Port& port, const EngineConfig& config, base::SecureRan
     : Machine(port, random),
       config_(config),
       wheel_(config.start),
-      early_packets_(checks_icrc() ? wire::kIcrcLength : 0, config.early_packets) {
+      early_packets_(config.early_packets) {
   if (!config.icrc) disable_icrc();
 }
 

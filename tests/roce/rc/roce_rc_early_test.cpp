@@ -201,26 +201,29 @@ TEST_CASE("buffering is bounded: a window, a pool, and nothing after the end") {
   REQUIRE(e.responses_to(e.write(first + roce::kEarlyWindow, e.data)).size() == 1);
   CHECK(e.responses[0].aeth().syndrome == wire::kNakSequence);
   CHECK(e.count(Count::rx_early) == 0);
-  roce::EarlyPackets pool(wire::kIcrcLength, 2048);
+  roce::EarlyPackets pool(2048);
   roce::EarlyList line;
-  std::vector<std::byte> bytes(4096 + 64);
+  std::vector<std::byte> bytes(4096 + 68);
   transport::Frame frame{.bytes = bytes.data(), .length = 64};
   uint32_t kept = 0;
-  while (pool.keep(line, Psn{1000} + kept, 1, frame) == roce::EarlyPackets::Kept::yes) ++kept;
+  while (pool.keep(line, Psn{1000} + kept, 1, frame, wire::kIcrcLength) ==
+         roce::EarlyPackets::Kept::yes)
+    ++kept;
   CHECK(kept == 2048);
   pool.clear(line);
   CHECK(line.empty());
-  frame.length = 4096 + 65;
-  CHECK(pool.keep(line, Psn{1}, 1, frame) == roce::EarlyPackets::Kept::no);
-  frame.length = 4096 + 64;
+  frame.length = 4096 + 69;
+  CHECK(pool.keep(line, Psn{1}, 1, frame, wire::kIcrcLength) == roce::EarlyPackets::Kept::no);
+  frame.length = 4096 + 68;
   for (uint32_t i = 0; i < 2048; ++i)
-    CHECK(pool.keep(line, Psn{2048 - i}, 1, frame) == roce::EarlyPackets::Kept::yes);
+    CHECK(pool.keep(line, Psn{2048 - i}, 1, frame, wire::kIcrcLength) ==
+          roce::EarlyPackets::Kept::yes);
   CHECK(pool.first_psn(line) == Psn{1});
 }
 
 TEST_CASE("duplicates are compared up to their last byte, and no further") {
   const uint32_t trailer = GENERATE(0u, 4u);
-  roce::EarlyPackets pool(trailer, 2048);
+  roce::EarlyPackets pool(2048);
   roce::EarlyList line;
   using Kept = roce::EarlyPackets::Kept;
   for (const uint32_t payload : {0u, 4u, 64u}) {
@@ -228,11 +231,12 @@ TEST_CASE("duplicates are compared up to their last byte, and no further") {
     const std::unique_ptr<std::byte[]> exact(new std::byte[length]());
     transport::Frame frame{.bytes = exact.get(), .length = length};
     for (uint32_t at = 0; at < length; ++at) {
-      CHECK(pool.keep(line, Psn{5}, 1, frame) == Kept::yes);
-      CHECK(pool.keep(line, Psn{5}, 1, frame) == Kept::already);
+      CHECK(pool.keep(line, Psn{5}, 1, frame, trailer) == Kept::yes);
+      CHECK(pool.keep(line, Psn{5}, 1, frame, trailer) == Kept::already);
       exact[at] ^= std::byte{0x80};
       const bool may_differ = at == 8 || at >= length - trailer;  // the A bit, the ICRC
-      CHECK(pool.keep(line, Psn{5}, 1, frame) == (may_differ ? Kept::already : Kept::conflict));
+      CHECK(pool.keep(line, Psn{5}, 1, frame, trailer) ==
+            (may_differ ? Kept::already : Kept::conflict));
       CHECK(line.empty() == !may_differ);
       pool.clear(line);
     }
