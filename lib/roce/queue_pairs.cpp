@@ -230,6 +230,8 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
                                    ? wire::source_port_of_label(to.flow_label)
                                    : wire::source_port_of(qp.number.value * 2654435761u >> 8);
   qp.path.source_port = port_.source_port(source_port, 0);
+  qp.path.in_memory = !a.telemetry.value_or(false) && qp.type != QpType::ud &&
+                      port_.reaches_in_memory(to.destination, qp.peer);
   qp.res.expected = qp.res.ack_end = a.rq_psn.value_or(Psn{});
   if (!qp.reliable()) return {};
   if (a.telemetry.value_or(false)) {

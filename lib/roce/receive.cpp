@@ -59,7 +59,7 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
                             Instant now) noexcept {
   const uint32_t external_payload_length = frame.remote_length + frame.more_length;
   wire::Packet packet;
-  const uint32_t icrc_length = checks_icrc() ? wire::kIcrcLength : 0;
+  const uint32_t icrc_length = this->icrc_length(*frame.path);
   const wire::ParseError error =
       wire::parse(frame.bytes, frame.length, icrc_length, external_payload_length, packet);
   if (error != wire::ParseError::none) return count(parse_count(error));

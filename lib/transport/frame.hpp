@@ -21,7 +21,10 @@ struct Path {
   uint16_t destination_port = 4791;
   uint8_t traffic_class = 0;  // DSCP << 2 | ECN
   uint8_t hop_limit = 64;
-  uint16_t vlan = 0;     // 0 = none
+  uint16_t vlan = 0;  // 0 = none
+  // Its frames cross in memory shared with the peer's process (Port::reaches_in_memory) and have no
+  // ICRC, on a port whose other frames have one.
+  bool in_memory = false;
   uint32_t ingress = 0;  // interface or queue of a received frame, 0 = unknown
 
   bool operator==(const Path&) const = default;

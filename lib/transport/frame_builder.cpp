@@ -103,8 +103,9 @@ bool readable(const std::byte* data, uint32_t length) noexcept {
 
 bool FrameBuilder::add_payload(const std::byte* data, uint32_t length, bool stable) noexcept {
   WEFT_DCHECK(frame_ != nullptr && staged() >= header_length_);
-  WEFT_DCHECK(!stages_ || staged() + length <= largest_head_ + max_payload_);
-  if (stages_ && sums_ && signs_ && length >= kStageBelow) {
+  const bool stages = stages_ && !frame_->path->in_memory;
+  WEFT_DCHECK(!stages || staged() + length <= largest_head_ + max_payload_);
+  if (stages && sums_ && signs_ && length >= kStageBelow) {
     sum_staged();
     if (!sum_copy(crc_, at_, data, length)) return false;
     at_ += length;
@@ -113,7 +114,7 @@ bool FrameBuilder::add_payload(const std::byte* data, uint32_t length, bool stab
   }
   const bool first_span = frame_->span_count == 0;
   const bool fits = at_ + length <= head_ + largest_head_ + kStageBelow;
-  if (stages_ || (length < kStageBelow && first_span && fits)) {
+  if (stages || (length < kStageBelow && first_span && fits)) {
     if (!memory::copy_out(at_, data, length)) return false;
     at_ += length;
     return true;
@@ -144,6 +145,18 @@ void FrameBuilder::sign() noexcept {
   const uint32_t icrc = sums_ ? wire::icrc_finish(crc_) : 0;
   std::memcpy(at_, &icrc, sizeof icrc);
   at_ += sizeof icrc;
+}
+
+// Without an ICRC: Path::in_memory.
+void FrameBuilder::pad() noexcept {
+  WEFT_DCHECK(pad_ < 4);
+  if (frame_->span_count != 0) {
+    std::memset(frame_->tail, 0, sizeof frame_->tail);
+    frame_->tail_length = pad_;
+    return;
+  }
+  std::memset(at_, 0, pad_);
+  at_ += pad_;
 }
 
 void FrameBuilder::cancel() noexcept {

@@ -73,6 +73,7 @@ class FrameBuilder {
   static constexpr uint32_t kSpanPool = 512;
   static constexpr uint32_t kKeptPaths = 64;
   void sign() noexcept;
+  void pad() noexcept;
   void join_train(const Path& path, uint32_t total) noexcept;
   void sum_staged() noexcept;
 
@@ -143,7 +144,7 @@ inline std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
   // A head without payload may be longer: the bitmap of an SRD acknowledgement.
   WEFT_DCHECK(prefix + header_length <= largest_head_ + max_payload_);
   if (prefix != 0) put_telemetry({});
-  const bool signs = signs_;
+  const bool signs = signs_ && !path.in_memory;
   const uint8_t pad = pad_for(payload_length);
   const uint32_t total = header_length + payload_length + pad + (signs ? wire::kIcrcLength : 0);
   header_length_ = prefix + header_length;
@@ -153,8 +154,8 @@ inline std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
   summed_ = nullptr;
   frame.path = &path;
   frame.head = head;
-  // A frame with ICRC stays in one piece: the ICRC follows the payload.
-  frame.header_length = signs ? 0 : static_cast<uint8_t>(prefix + header_length);
+  // A frame with ICRC or pad stays in one piece: they follow the payload.
+  frame.header_length = signs || pad != 0 ? 0 : static_cast<uint8_t>(prefix + header_length);
   frame.payload_length = 0;
   frame.span_count = 0;
   frame.spans = &spans_[spans_used_];
@@ -178,7 +179,7 @@ inline void FrameBuilder::add_safe_payload(const std::byte* data, uint32_t lengt
 
 inline void FrameBuilder::finish() noexcept {
   WEFT_DCHECK(frame_ != nullptr && staged() >= header_length_);
-  if (signs_) sign();
+  if (signs_) frame_->path->in_memory ? pad() : sign();
   const uint32_t length = static_cast<uint32_t>(at_ - head_);
   frame_->head_length = length;
   // The caller has added exactly the payload that it announced to start().

@@ -97,6 +97,10 @@ class Machine {
   }
   // Whether received frames carry an ICRC.
   bool checks_icrc() const noexcept { return capabilities_.integrity_bits != 0; }
+  // Bytes of ICRC at the end of a frame that was received on `path`.
+  uint32_t icrc_length(const Path& path) const noexcept {
+    return checks_icrc() && !path.in_memory ? wire::kIcrcLength : 0;
+  }
 
  protected:
   // `destination_port`: the UDP destination port of this protocol's frames.

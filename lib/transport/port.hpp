@@ -71,8 +71,8 @@ class Port {
   virtual Result<void> join(const Gid& group) {
     (void)group;
     return Error{Code::not_supported,
-                 "this port carries no multicast; roce+udp, roce+af_packet, roce+af_xdp and "
-                 "roce+dpdk do"};
+                 "this port carries no multicast; roce+udp, roce+auto, roce+af_packet, roce+af_xdp "
+                 "and roce+dpdk do"};
   }
   virtual void leave(const Gid& group) noexcept { (void)group; }
 
@@ -85,6 +85,13 @@ class Port {
   // (names the process that listens), no_memory, busy.
   virtual Result<void> claim_service(uint64_t service) { return (void)service, Result<void>{}; }
   virtual void release_service(uint64_t service) { (void)service; }
+
+  // Whether frames to queue pair `number` of the device at `destination` may leave on a path with
+  // Path::in_memory. Of a port that reaches some peers in memory and others by a network. May
+  // connect to the peer; not on the data path.
+  virtual bool reaches_in_memory(const Gid& destination, QpNum number) noexcept {
+    return (void)destination, (void)number, false;
+  }
 
   // The queue pair `number` has been destroyed: the port may remove its steering rules.
   virtual void forget(QpNum number) noexcept { (void)number; }
@@ -128,6 +135,7 @@ struct PortOptions {
   std::vector<std::pair<std::string, std::string>> options;  // keys of this port without "PORT."
   uint16_t udp_port = 4791;                                  // UDP destination port of frames
   uint16_t telemetry_port = 0;  // UDP destination port of frames with telemetry; 0: none
+  bool wrapped = false;         // middleware looks at every frame
   // Processes that share an address: the slots (upper 8 bits of queue pair numbers) to claim from.
   uint8_t first_slot = 1, last_slot = 254;
   // A device with several engines has a port per engine on the same address: their number, the

@@ -43,7 +43,8 @@ struct PortKind {
   Result<std::unique_ptr<Port>> (*open)(const PortOptions& options) = nullptr;
   // Whether it could be opened, for a port whose opening may disturb the interface; null: open it.
   Result<void> (*probe)(const PortOptions& options) = nullptr;
-  bool rails = false;    // several of them, with an address each, can be one device
+  std::string_view further_keys;  // a port whose keys it takes, too
+  bool rails = false;             // several of them, with an address each, can be one device
   bool engines = false;  // several of them can share one address, one for each engine of a device
   // Position in lists; ports of equal order by name.
   uint32_t order = 1000;

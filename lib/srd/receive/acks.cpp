@@ -64,9 +64,9 @@ void send_ack(ReceiveContext& ctx, Peer& peer, Instant now) noexcept {
   ack.granted = rx.credit_granted;
   const uint32_t words = std::min(rx.window.words(), wire::kSrdMostWords);
   ack.words = static_cast<uint8_t>(words);
-  const Path& path = ctx.frame_paths.of(ctx.address_of(peer, echo.route.remote), echo.route.local,
-                                        ctx.frame_paths.source_port(echo.route.local, echo.path),
-                                        ctx.capabilities().ecn ? 2 : 0);
+  const Path& path =
+      ctx.path_to(peer, echo.route, ctx.frame_paths.source_port(echo.route.local, echo.path),
+                  ctx.capabilities().ecn ? 2 : 0);
   const uint32_t length = static_cast<uint32_t>(sizeof ack) + 8 * words;
   std::byte* at = ctx.builder().start(path, wire::srd_emit_length(p) + length, 0);
   at = wire::srd_emit(at, p, 0);

@@ -69,6 +69,7 @@ Peer* add_peer(ReceiveContext& ctx, const Gid& address, uint32_t qpn_prefix) noe
   }
   peer->address = address;
   peer->qpn_prefix = qpn_prefix;
+  peer->in_memory = ctx.port().reaches_in_memory(address, peer->endpoint());
   peer->timer.owner = peer.get();
   peer->used_at = ctx.now;
   return ctx.peers.insert(index, std::move(peer));

@@ -84,7 +84,7 @@ void receive_frame(ReceiveContext& ctx, const Frame& frame, Instant now) noexcep
   ctx.count(Count::rx_bytes, frame.length + external_payload_length);
   if (wire::is_trimmed(frame.path->traffic_class)) return receive_trimmed(ctx, frame, now);
   wire::SrdPacket packet;
-  const uint32_t icrc_length = ctx.checks_icrc() ? wire::kIcrcLength : 0;
+  const uint32_t icrc_length = ctx.icrc_length(*frame.path);
   const wire::SrdError error =
       wire::srd_parse(frame.bytes, frame.length, icrc_length, external_payload_length, packet);
   if (error != wire::SrdError::none) return ctx.count(parse_count(error));

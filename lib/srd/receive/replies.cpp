@@ -19,7 +19,7 @@ void queue_reply(ReceiveContext& ctx, const Arrival& arrival, wire::SrdPacket an
   answer.epoch = p.epoch;
   answer.incarnation = p.incarnation;
   answer.sequence = p.sequence;
-  queue_reply(ctx, {{to, arrival.route.local}, answer});
+  queue_reply(ctx, {{to, arrival.route.local, arrival.frame.path->in_memory}, answer});
 }
 
 void queue_refusal(ReceiveContext& ctx, const Arrival& arrival, wire::SrdReason reason) noexcept {
@@ -50,8 +50,8 @@ void send_replies(ReceiveContext& ctx) noexcept {
       send_rails_packet(ctx, packet, to, challenge, true);
       continue;
     }
-    const Path& path = ctx.frame_paths.of(to.address, to.local,
-                                          ctx.frame_paths.source_port(to.local, packet.path), 0);
+    const Path& path = ctx.frame_paths.of(
+        to.address, to.local, ctx.frame_paths.source_port(to.local, packet.path), 0, to.in_memory);
     std::byte* at = ctx.builder().start(path, wire::srd_emit_length(packet), 0);
     wire::srd_emit(at, packet, 0);
     ctx.builder().finish();

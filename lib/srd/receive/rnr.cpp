@@ -62,8 +62,7 @@ void send_ready_packets(ReceiveContext& ctx, Instant now) noexcept {
     const uint16_t source_port = ctx.frame_paths.source_port(
         route.local,
         static_cast<uint32_t>(ctx.random().below(ctx.frame_paths.ports_per_address())));
-    const Path& path =
-        ctx.frame_paths.of(ctx.address_of(peer, route.remote), route.local, source_port, 0);
+    const Path& path = ctx.path_to(peer, route, source_port, 0);
     std::byte* const at = ctx.builder().start(path, wire::srd_emit_length(p), 0);
     wire::srd_emit(at, p, 0);
     ctx.builder().finish();

@@ -124,9 +124,8 @@ bool build_packet(SendContext& ctx, Peer& peer, Record& r, uint64_t sequence) no
   const uint32_t operands = wire::operand_bytes(p.opcode);
   const Route route = ctx.route_of(peer, r.path);
   const unsigned traffic_class = m != nullptr ? m->traffic_class : 0;
-  const Path& path = ctx.frame_paths.of(
-      ctx.address_of(peer, route.remote), route.local,
-      ctx.frame_paths.source_port(route.local, r.path),
+  const Path& path = ctx.path_to(
+      peer, route, ctx.frame_paths.source_port(route.local, r.path),
       static_cast<uint8_t>(traffic_class | (ctx.capabilities().ecn ? kEcnCapable : 0u)));
   std::byte* at = ctx.builder().start(path, wire::srd_emit_length(p) + operands, r.length);
   at = wire::srd_emit(at, p, ctx.builder().pad_for(r.length));

@@ -45,7 +45,9 @@ void send_hello(SendContext& ctx, Peer& peer, Instant now) noexcept {
   p.dest = peer.endpoint();
   p.source = ctx.endpoint();
   p.hello = &hello;
-  const Path& path = ctx.frame_paths.of(peer.address, 0, ctx.frame_paths.source_port(0, p.path), 0);
+  // Asked again each time: another process may have the peer's address now.
+  peer.in_memory = ctx.port().reaches_in_memory(peer.address, peer.endpoint());
+  const Path& path = ctx.path_to(peer, {}, ctx.frame_paths.source_port(0, p.path), 0);
   std::byte* const at = ctx.builder().start(path, wire::srd_emit_length(p), 0);
   wire::srd_emit(at, p, 0);
   ctx.builder().finish();

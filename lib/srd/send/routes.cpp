@@ -29,8 +29,8 @@ void send_rails_packet(Context& ctx, wire::SrdPacket p, const Destination& to, u
   body.answers = is_response ? 1 : 0;
   const size_t further = addresses.size() - 1;
   body.count = static_cast<uint8_t>(further);
-  const Path& path =
-      ctx.frame_paths.of(to.address, to.local, ctx.frame_paths.source_port(to.local, p.path), 0);
+  const Path& path = ctx.frame_paths.of(
+      to.address, to.local, ctx.frame_paths.source_port(to.local, p.path), 0, to.in_memory);
   const size_t list = further * sizeof(Gid);
   std::byte* at = ctx.builder().start(
       path, wire::srd_emit_length(p) + static_cast<uint32_t>(sizeof body + list), 0);

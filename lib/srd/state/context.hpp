@@ -36,6 +36,7 @@ struct Arrival {
 struct Destination {
   Gid address;
   uint8_t local = 0;  // which of our addresses sends it
+  bool in_memory = false;
 };
 
 struct Context : Machine {
@@ -71,6 +72,13 @@ struct Context : Machine {
   Route route_of(const Peer& peer, uint32_t path) const noexcept {
     const uint32_t ports = frame_paths.ports_per_address();
     return path < ports ? Route{} : peer.rails->route(path / ports);
+  }
+
+  // Of a frame to `peer` by `route`, from that source port.
+  const Path& path_to(const Peer& peer, const Route& route, uint16_t source_port,
+                      uint8_t traffic_class) noexcept {
+    return frame_paths.of(address_of(peer, route.remote), route.local, source_port, traffic_class,
+                          peer.in_memory && route.remote == 0);
   }
 
   const Config config;

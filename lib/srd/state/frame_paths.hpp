@@ -42,12 +42,13 @@ class FramePaths {
   bool has_room() const noexcept { return used_ < paths_.size(); }
   // Valid until begin_burst(). Consecutive frames of the same path share one object, so that they
   // can form a train. Needs has_room().
-  const Path& of(const Gid& to, uint8_t local, uint16_t source_port,
-                 uint8_t traffic_class) noexcept {
+  const Path& of(const Gid& to, uint8_t local, uint16_t source_port, uint8_t traffic_class,
+                 bool in_memory) noexcept {
     if (used_ != 0) {
       const Path& last = paths_[used_ - 1];
       if (last.source_port == source_port && last.destination == to &&
-          last.traffic_class == traffic_class && last.source == addresses_[local])
+          last.traffic_class == traffic_class && last.source == addresses_[local] &&
+          last.in_memory == in_memory)
         return last;
     }
     WEFT_DCHECK(has_room());
@@ -57,6 +58,7 @@ class FramePaths {
     path.source_port = source_port;
     path.destination_port = wire::kSrdUdpPort;
     path.traffic_class = traffic_class;
+    path.in_memory = in_memory;
     return path;
   }
 

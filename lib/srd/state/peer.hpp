@@ -40,6 +40,7 @@ struct Peer {
   uint32_t qpn_prefix = 0;  // top 8 bits of its QPNs
   uint32_t index = 0;       // in the peer table
   uint32_t last_epoch = 0;  // of our streams
+  bool in_memory = false;   // frames to it cross in memory (Path::in_memory)
   Introduced introduced;
   Sender tx;
   // Apart from what each message touches: with many peers none of it is in a near cache.
