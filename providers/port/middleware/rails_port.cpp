@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See rails_port.hpp. Frames keep their order, so one port that takes no more holds up the others;
-// that is short, because a link that is down takes what it is given and loses it.
+// See rails_port.hpp. A port that takes no more holds up the others for a short time only: a link
+// that is down takes what it is given and loses it.
 #include "providers/port/middleware/rails_port.hpp"
 
 #include <sys/epoll.h>
@@ -12,8 +12,6 @@
 namespace weft::middleware {
 
 using transport::Capabilities;
-using transport::Frame;
-using transport::TxFrame;
 
 namespace {
 
@@ -62,18 +60,18 @@ Result<std::unique_ptr<transport::Port>> RailsPort::bundle(
 }
 
 RailsPort::RailsPort(std::vector<std::unique_ptr<transport::Port>> ports, QpnRange range)
-    : capabilities_(ports[0]->capabilities()), range_(range) {
-  for (std::unique_ptr<transport::Port>& port : ports) {
-    capabilities_ = common(capabilities_, port->capabilities());
-    addresses_.push_back(port->address());
+    : PortBundle(std::move(ports)), capabilities_(port(0).capabilities()), range_(range) {
+  for (size_t i = 0; i < port_count(); ++i) {
+    capabilities_ = common(capabilities_, port(i).capabilities());
+    addresses_.push_back(port(i).address());
     epoll_event readable{};
     readable.events = EPOLLIN;
-    if (const int fd = port->async_event_fd(); fd >= 0) {
+    if (const int fd = port(i).async_event_fd(); fd >= 0) {
       if (event_epoll_ < 0) event_epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
       (void)::epoll_ctl(event_epoll_, EPOLL_CTL_ADD, fd, &readable);
     }
-    rails_.push_back({std::move(port)});
   }
+  down_.resize(port_count());
 }
 
 RailsPort::~RailsPort() {
@@ -81,95 +79,25 @@ RailsPort::~RailsPort() {
 }
 
 bool RailsPort::all_down() const noexcept {
-  return std::all_of(rails_.begin(), rails_.end(), [](const Rail& rail) { return rail.down; });
+  return std::all_of(down_.begin(), down_.end(), [](uint8_t down) { return down != 0; });
 }
 
 std::optional<EventType> RailsPort::next_event() noexcept {
-  for (Rail& rail : rails_) {
-    while (const std::optional<EventType> event = rail.port->next_event()) {
+  for (size_t i = 0; i < port_count(); ++i) {
+    while (const std::optional<EventType> event = port(i).next_event()) {
       const bool link = *event == EventType::port_error || *event == EventType::port_active;
       const bool before = all_down();
-      if (link) rail.down = *event == EventType::port_error;
+      if (link) down_[i] = *event == EventType::port_error;
       if (!link || before != all_down()) return event;
     }
   }
   return {};
 }
 
-// In turns, so that none starves.
-size_t RailsPort::receive(std::span<Frame> frames) noexcept {
-  size_t filled = 0;
-  for (size_t i = 0; i < rails_.size(); ++i) {
-    Rail& rail = rails_[(turn_ + i) % rails_.size()];
-    rail.lent = filled < frames.size() ? rail.port->receive(frames.subspan(filled)) : 0;
-    filled += rail.lent;
-  }
-  return filled;
-}
-
-void RailsPort::release(std::span<const Frame> frames) noexcept {
-  size_t at = 0;
-  for (size_t i = 0; i < rails_.size(); ++i) {
-    Rail& rail = rails_[(turn_ + i) % rails_.size()];
-    if (rail.lent != 0) rail.port->release(frames.subspan(at, rail.lent));
-    at += std::exchange(rail.lent, 0);
-  }
-  turn_ = (turn_ + 1) % rails_.size();
-}
-
-size_t RailsPort::rail_of(const TxFrame& frame) const noexcept {
+size_t RailsPort::port_of(const transport::TxFrame& frame) const noexcept {
   for (size_t i = 1; i < addresses_.size(); ++i)
     if (frame.path->source == addresses_[i]) return i;
   return 0;
-}
-
-size_t RailsPort::transmit(std::span<const TxFrame> frames) noexcept {
-  size_t taken = 0;
-  while (taken < frames.size()) {
-    const size_t rail = rail_of(frames[taken]);
-    size_t end = taken + 1;
-    while (end < frames.size() && (frames[end].path == frames[taken].path ||
-                                   frames[end].path->source == frames[taken].path->source))
-      ++end;
-    const size_t given = end - taken;
-    const size_t took = rails_[rail].port->transmit(frames.subspan(taken, given));
-    taken += took;
-    if (took == given) continue;
-    blocked_ = rail;
-    break;
-  }
-  return taken;
-}
-
-void RailsPort::attach(void* base, size_t size) noexcept {
-  for (Rail& rail : rails_) rail.port->attach(base, size);
-}
-
-void RailsPort::detach(void* base, size_t size) noexcept {
-  for (Rail& rail : rails_) rail.port->detach(base, size);
-}
-
-bool RailsPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
-  for (size_t i = 0; i < rails_.size(); ++i) {
-    if (rails_[i].port->prepare_wait(descriptors, want_transmit && i == blocked_)) continue;
-    while (i-- > 0) rails_[i].port->finish_wait();
-    return false;
-  }
-  return true;
-}
-
-void RailsPort::finish_wait() noexcept {
-  for (Rail& rail : rails_) rail.port->finish_wait();
-}
-
-void RailsPort::append_counters(std::vector<Counter>& counters) const {
-  std::vector<Counter> sums, some;
-  for (const Rail& rail : rails_) {
-    some.clear();
-    rail.port->append_counters(some);
-    transport::add_counters(sums, some);
-  }
-  counters.insert(counters.end(), sums.begin(), sums.end());
 }
 
 }  // namespace weft::middleware
