@@ -43,6 +43,12 @@ struct Listener : Endpoint {
   Descriptor socket;
 };
 
+// Whose frames a link carries.
+struct Sender {
+  Gid address;
+  transport::Slot slot = 0;  // 0: it shares its address with none
+};
+
 // An accepted connection that is not authenticated yet.
 struct Handshake : Endpoint {
   explicit Handshake(const Gid& at) : Endpoint(Kind::handshake), listener(at) {}
@@ -87,13 +93,18 @@ struct ProcessWatch : Endpoint {
 
 // The link that we send to `gid` on.
 struct OutLink : Endpoint {
-  explicit OutLink(const Gid& name) : Endpoint(Kind::out), gid(name) {
-    if (!is_name_of(NameOf::slot, name)) return;
-    slot = name.bytes[15];
-    WEFT_DCHECK(slot >= transport::kFirstSlot && slot <= transport::kLastSlot);
+  explicit OutLink(const Gid& name) : Endpoint(Kind::out), gid(name) {}
+
+  // Whether a frame is for the port at its end. Of a link to the listener of a service: no, each
+  // request looks for its listener.
+  bool takes(const transport::TxFrame& frame) const noexcept {
+    return frame.path->destination == address &&
+           (slot == 0 || (frame.head_length > transport::kQpnTopByte &&
+                          transport::slot_by_queue_pair(frame.head) == slot));
   }
 
   Gid gid;                           // the name of the peer's socket
+  Gid address;                       // the destination of the frames that it takes
   transport::Slot slot = 0;          // of a peer that shares its address
   std::optional<RingProducer> ring;  // empty: down, no such peer
   bool unannounced = false;          // frames were published since the doorbell was last considered

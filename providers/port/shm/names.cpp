@@ -25,8 +25,9 @@ Result<void> Names::claim(base::SecureRandom& random) {
   shared_ = shared_gid(job_);
   const uint32_t first = random.next32() % kSlots;
   for (uint32_t i = 0; i < (shares_ ? kSlots : 8); ++i) {
-    own_ = shares_ ? make_gid(transport::kFirstSlot + (first + i) % kSlots, NameOf::slot)
-                   : make_gid(random.next64());
+    slot_ = shares_ ? static_cast<transport::Slot>(transport::kFirstSlot + (first + i) % kSlots)
+                    : transport::Slot{0};
+    own_ = shares_ ? make_gid(slot_, NameOf::slot) : make_gid(random.next64());
     Result<std::unique_ptr<Listener>> listener = listen(own_);
     if (!listener && listener.error().code == Code::address_in_use) continue;
     if (!listener) return listener.error();
@@ -37,6 +38,17 @@ Result<void> Names::claim(base::SecureRandom& random) {
   return Error{Code::no_memory, "shm: " + std::to_string(kSlots) +
                                     " devices share the address of job " + job_ +
                                     ", and no more can: close one, or name another job"};
+}
+
+Result<void> Names::claim_beside(const Gid& address, transport::Slot slot) {
+  WEFT_DCHECK(listener_ == nullptr);
+  own_ = name_beside(address, slot);
+  gid_ = address;
+  slot_ = slot;
+  Result<std::unique_ptr<Listener>> listener = listen(own_);
+  if (!listener) return listener.error();
+  listener_ = *std::move(listener);
+  return {};
 }
 
 Result<void> Names::claim_service(uint64_t service) {

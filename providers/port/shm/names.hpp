@@ -28,6 +28,8 @@ class Names {
   // Listens at an address of its own, or at a slot. Errors: no_memory (all slots are taken),
   // io_error.
   Result<void> claim(base::SecureRandom& random);
+  // Listens as the port beside the network port at `address`. Errors: address_in_use, io_error.
+  Result<void> claim_beside(const Gid& address, transport::Slot slot);
 
   // In the paths of frames.
   const Gid& gid() const noexcept { return gid_; }
@@ -35,8 +37,12 @@ class Names {
   const Gid& own() const noexcept { return own_; }
   // The address of those that share one.
   const Gid& shared() const noexcept { return shared_; }
+  // 0: gid() is not shared.
+  transport::Slot slot() const noexcept { return slot_; }
+  // Listens as the port beside a network port.
+  bool beside() const noexcept { return is_name_of(NameOf::host, own_); }
   transport::Port::QpnRange qpn_range() const noexcept {
-    return shares_ ? transport::qpn_range_of(own_.bytes[15]) : transport::Port::QpnRange{};
+    return shares_ ? transport::qpn_range_of(slot_) : transport::Port::QpnRange{};
   }
 
   // Only of an address that is shared. Errors: address_in_use names the process that listens.
@@ -66,6 +72,7 @@ class Names {
   const bool shares_;
   EpollSet& events_;
   Gid gid_, own_, shared_;
+  transport::Slot slot_ = 0;
   std::unique_ptr<Listener> listener_;
   std::map<uint64_t, std::unique_ptr<Listener>> services_;
   std::vector<Closed> closed_;  // the oldest first

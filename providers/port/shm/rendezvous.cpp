@@ -14,8 +14,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "lib/transport/shared_address.hpp"
-
 namespace weft::port::shm {
 
 namespace {
@@ -59,11 +57,21 @@ bool is_name_of_slot(const Gid& gid) noexcept {
          gid == make_gid(slot, NameOf::slot);
 }
 
-// FNV-1a of the user and the job.
+namespace {
+constexpr uint64_t kFnvBasis = 0xCBF29CE484222325u;  // FNV-1a
+uint64_t fnv(uint64_t hash, uint8_t byte) noexcept { return (hash ^ byte) * 0x100000001B3u; }
+}  // namespace
+
 Gid shared_gid(std::string_view job) noexcept {
-  uint64_t hash = 0xCBF29CE484222325u ^ geteuid();
-  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  uint64_t hash = kFnvBasis ^ geteuid();
+  for (const char c : job) hash = fnv(hash, static_cast<uint8_t>(c));
   return make_gid(hash);
+}
+
+Gid name_beside(const Gid& address, transport::Slot slot) noexcept {
+  uint64_t hash = fnv(kFnvBasis, slot);
+  for (const uint8_t byte : address.bytes) hash = fnv(hash, byte);
+  return make_gid(hash, NameOf::host);
 }
 
 bool peer_credentials(int socket, Credentials& out) noexcept {

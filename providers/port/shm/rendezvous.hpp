@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/transport/shared_address.hpp"
 #include "providers/port/shm/descriptor.hpp"
 #include "providers/port/shm/ring.hpp"
 #include "weft/result.hpp"
@@ -31,17 +32,20 @@ enum class NameOf : uint8_t {
   slot = 's',     // a port that shares its address
   service = 'l',  // the port that listens for a service
   closed = 'c',   // one that did until a moment ago, by the lower 16 bits of the service
+  host = 'h',     // a port beside a network port: a hash of the address and slot of that
 };
 Gid make_gid(uint64_t id, NameOf kind = NameOf::port) noexcept;
 bool is_name_of(NameOf kind, const Gid& gid) noexcept;
 // Of a slot that a port may have.
 bool is_name_of_slot(const Gid& gid) noexcept;
+// Of a port beside the network port at `address`; slot 0: that shares its address with none.
+Gid name_beside(const Gid& address, transport::Slot slot) noexcept;
 // The address that ports of our user in the job share. No socket has that name.
 Gid shared_gid(std::string_view job) noexcept;
 
 using Nonce = std::array<std::byte, 16>;
 
-inline constexpr uint32_t kHelloMagic = 0x77736831;  // "wsh1": the number is the layout's version
+inline constexpr uint32_t kHelloMagic = 0x77736832;  // "wsh2": the number is the layout's version
 inline constexpr uint32_t kReplyMagic = 0x77737731;
 
 inline constexpr uint32_t kFlagBarrier = 1;  // has membarrier: it needs no fence from the peer
@@ -54,7 +58,8 @@ struct Hello {
   Gid source;
   Gid destination;
   uint32_t slots = 0;
-  uint32_t reserved = 0;
+  uint32_t beside_slot = 0;  // if `source` is a name of NameOf::host: what it is the hash of
+  Gid beside;
   uint64_t data_bytes = 0;
   uint64_t nonce_address = 0;  // of `nonce` in the connector's private memory
   Nonce nonce{};

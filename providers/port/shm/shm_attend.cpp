@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Events of connections: new peers, doorbells, closed peers. One epoll_wait() without events, made
-// once in kPollConnectionsEvery calls of receive() while no thread sleeps, and after every sleep.
-// See shm_port.hpp.
+// once in kPollConnectionsEvery (kPollConnectionsBeside) calls of receive() while no thread sleeps,
+// and after every sleep. See shm_port.hpp.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -33,7 +33,7 @@ ssize_t read_message(int socket, void* buffer, size_t size) noexcept {
 }  // namespace
 
 void ShmPort::poll_connections() noexcept {
-  calls_ = 0;
+  calls_left_ = names_.beside() ? kPollConnectionsBeside : kPollConnectionsEvery;
   if (!std::exchange(awake_briefly_, false) && !asleep_)  // no thread has slept lately
     for (InLink* link : polled_)
       link->ring.control().consumer_state.store(shm::kAwake, std::memory_order_relaxed);

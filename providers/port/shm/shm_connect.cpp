@@ -55,6 +55,7 @@ Connect ShmPort::connect_to_self(OutLink& link) {
   if (!link.mapping) return Connect::busy;
   auto in = std::make_unique<InLink>(link.mapping.data(), options_.ring);
   in->path.source = in->path.destination = names_.gid();
+  in->path.in_memory = names_.beside();
   in->sender = in->listener = names_.own();
   in->pid = getpid();
   if (!shm::make_socket_pair(link.socket, in->socket)) return Connect::busy;
@@ -88,6 +89,8 @@ Connect ShmPort::connect_to_peer(OutLink& link) {
   hello.source = names_.own();
   hello.destination = link.gid;
   hello.slots = options_.ring.slots;
+  hello.beside = names_.gid();
+  hello.beside_slot = names_.slot();
   hello.data_bytes = options_.ring.data_bytes;
   hello.nonce_address = reinterpret_cast<uint64_t>(nonce_.data());
   hello.nonce = nonce_;
@@ -156,20 +159,32 @@ void ShmPort::advance_handshake(Handshake& handshake) noexcept {
   }
 }
 
+// What frames of the peer have for their source; nothing: not a peer of this kind of port.
+std::optional<shm::Sender> ShmPort::sender_of(const shm::Hello& hello) const noexcept {
+  if (names_.beside()) {
+    const auto slot = static_cast<transport::Slot>(hello.beside_slot);
+    if (hello.source != shm::name_beside(hello.beside, slot)) return {};
+    return shm::Sender{hello.beside, slot};
+  }
+  if (shm::is_name_of_slot(hello.source))
+    return shm::Sender{names_.shared(), hello.source.bytes[15]};
+  if (shm::is_name_of(shm::NameOf::port, hello.source)) return shm::Sender{hello.source, 0};
+  return {};
+}
+
 //= threat:A31
 void ShmPort::admit(Handshake& handshake) {
   const shm::Hello& hello = handshake.hello;
   const shm::RingGeometry geometry{hello.slots, hello.data_bytes};
   handshake.done = true;
-  const bool shares = shm::is_name_of_slot(hello.source);
+  const std::optional<shm::Sender> sender = sender_of(hello);
   if (hello.destination != handshake.listener || !names_.listens_at(handshake.listener) ||
-      hello.source == names_.own() ||
-      !(shares || shm::is_name_of(shm::NameOf::port, hello.source)) || !geometry.valid()) {
+      hello.source == names_.own() || !sender || !geometry.valid()) {
     ++counts_.rx_bad_hello;
     return;
   }
   // Connect to the listener at the claimed address, which acknowledgements need anyway.
-  OutLink* back = route_to(hello.source);
+  OutLink* back = route_to(hello.source, sender->address, sender->slot);
   if (back == nullptr) return;
   const Connect connected = connect(*back);
   if (connected == Connect::busy) {
@@ -190,8 +205,9 @@ void ShmPort::admit(Handshake& handshake) {
   }
   auto link = std::make_unique<InLink>(memory.data(), geometry);
   link->mapping = std::move(memory);
-  link->path.source = shares ? names_.shared() : hello.source;
+  link->path.source = sender->address;
   link->path.destination = names_.gid();
+  link->path.in_memory = names_.beside();
   link->sender = hello.source;
   link->listener = handshake.listener;
   link->pid = handshake.peer.pid;

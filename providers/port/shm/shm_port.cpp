@@ -64,7 +64,25 @@ Result<std::unique_ptr<transport::Port>> open_shm_port(const transport::PortOpti
   return std::unique_ptr<transport::Port>(*std::move(port));
 }
 
+Result<std::unique_ptr<ShmPort>> ShmPort::open_beside(const Gid& address, transport::Slot slot,
+                                                      uint16_t udp_port) {
+  shm::Options options;
+  options.job = "udp" + std::to_string(udp_port);  // an address has a port for each protocol
+  options.by_reference = shm::ByReference::never;
+  std::unique_ptr<ShmPort> port(new ShmPort(std::move(options)));
+  if (Result<void> ready = port->prepare(); !ready) return ready.error();
+  if (Result<void> claimed = port->names_.claim_beside(address, slot); !claimed)
+    return claimed.error();
+  return port;
+}
+
 Result<void> ShmPort::start() {
+  if (Result<void> ready = prepare(); !ready) return ready;
+  return names_.claim(random_);
+}
+
+// All but the name to listen at.
+Result<void> ShmPort::prepare() {
   if (options_.by_reference == shm::ByReference::always && !shm::pull_permitted())
     return Error{
         Code::permission_denied,
@@ -79,8 +97,6 @@ Result<void> ShmPort::start() {
   spare_ = shm::Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!events_.open())
     return Error{Code::io_error, std::string("shm: epoll_create1: ") + std::strerror(errno)};
-
-  if (Result<void> claimed = names_.claim(random_); !claimed) return claimed;
   for (std::byte& byte : nonce_) byte = static_cast<std::byte>(random_.next32());
   barrier_ = shm::register_barrier();
   memory::install_fault_guard();
@@ -92,7 +108,8 @@ ShmPort::~ShmPort() { detach(nullptr, SIZE_MAX); }
 
 size_t ShmPort::receive(std::span<transport::Frame> frames) noexcept {
   // Nothing is lent here, so links may go.
-  if (++calls_ >= kPollConnectionsEvery) poll_connections();
+  if (calls_left_ == 0) poll_connections();
+  --calls_left_;
   touched_count_ = 0;
   arena_.used = 0;
   const size_t room = std::min(frames.size(), kBurst);
@@ -134,7 +151,7 @@ size_t ShmPort::receive_from(InLink& link, std::span<transport::Frame> frames,
   if (taken == shm::RingConsumer::Take::corrupt) {  //= threat:A13
     link.state = InLink::State::cut;
     cleanup_due_ = true;
-    calls_ = kPollConnectionsEvery;
+    calls_left_ = 0;
     ++counts_.rx_corrupt;
   }
   counts_.rx_revoked += revoked;
@@ -209,13 +226,13 @@ bool ShmPort::resume_wait() noexcept { return prepare_sleep(false); }
 void ShmPort::finish_wait() noexcept {
   asleep_ = false;
   cancel_sleep();
-  calls_ = kPollConnectionsEvery;  // something happened: look around in the next receive()
+  calls_left_ = 0;  // something happened: look around in the next receive()
 }
 
 void ShmPort::release_service(uint64_t service) {
   names_.release_service(service);
   cleanup_due_ = true;
-  calls_ = kPollConnectionsEvery;
+  calls_left_ = 0;
 }
 
 void ShmPort::append_counters(std::vector<Counter>& counters) const {

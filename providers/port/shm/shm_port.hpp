@@ -23,6 +23,11 @@ namespace weft::port {
 class ShmPort final : public transport::Port, public transport::SuspendedWait {
  public:
   static Result<std::unique_ptr<ShmPort>> open(const transport::PortOptions& options);
+  // A port beside the network port at `address`, whose slot is `slot` (0: it shares the address
+  // with none) and whose frames go to `udp_port`. It takes frames on paths with Path::in_memory and
+  // gives received ones such paths.
+  static Result<std::unique_ptr<ShmPort>> open_beside(const Gid& address, transport::Slot slot,
+                                                      uint16_t udp_port);
   ~ShmPort() override;
 
   const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
@@ -30,6 +35,9 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
   QpnRange qpn_range() const noexcept override { return names_.qpn_range(); }
   Result<void> claim_service(uint64_t service) override { return names_.claim_service(service); }
   void release_service(uint64_t service) override;
+  // Of a port beside another: whether a port of our user at that address listens beside its
+  // network port, and the link to it is up. Connects if needed.
+  bool reaches(const Gid& address, QpNum number) noexcept;
   // Frames carry no UDP port: both sides take the same one, so that an ICRC agrees (fault, pcap).
   uint16_t source_port(uint16_t, uint32_t) noexcept override {
     return transport::Path{}.source_port;
@@ -48,8 +56,10 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
   static constexpr size_t kBurst = 64;
   static constexpr uint32_t kLinksPerPoll = 16;
   //= threat:A17
-  static constexpr size_t kMaxHandshakes = 64;             // unauthenticated connections
-  static constexpr uint32_t kPollConnectionsEvery = 1024;  // calls of receive()
+  static constexpr size_t kMaxHandshakes = 64;  // unauthenticated connections
+  // Calls of receive() after which connections are looked at; beside a network port, each of whose
+  // polls is a system call, fewer.
+  static constexpr uint32_t kPollConnectionsEvery = 1024, kPollConnectionsBeside = 64;
 
   struct Counts {
     uint64_t tx_by_reference = 0;
@@ -71,13 +81,15 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
   explicit ShmPort(shm::Options options)
       : options_(std::move(options)), names_(options_.job, options_.shared, events_) {}
   Result<void> start();
+  Result<void> prepare();
 
   // receive side
   size_t receive_from(shm::InLink& link, std::span<transport::Frame> frames, size_t index) noexcept;
 
   // transmit side
   shm::OutLink* route(const transport::TxFrame& frame) noexcept;
-  shm::OutLink* route_to(const Gid& name) noexcept;
+  shm::OutLink* route_beside(const Gid& address, transport::Slot slot) noexcept;
+  shm::OutLink* route_to(const Gid& name, const Gid& address, transport::Slot slot = 0) noexcept;
   shm::OutLink* route_to_listener(uint64_t service) noexcept;
   bool send_one(shm::OutLink& link, const transport::TxFrame& frame) noexcept;
   bool send_down(shm::OutLink& link, const transport::TxFrame& frame) noexcept;
@@ -92,6 +104,7 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
   void poll_connections() noexcept;
   void accept_peers(const shm::Listener& listener) noexcept;
   void advance_handshake(shm::Handshake& handshake) noexcept;
+  std::optional<shm::Sender> sender_of(const shm::Hello& hello) const noexcept;
   void admit(shm::Handshake& handshake);
   void on_message(shm::InLink& link) noexcept;
   void on_message(shm::OutLink& link) noexcept;
@@ -102,7 +115,7 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
   void cancel_sleep() noexcept;
 
   // Read by every receive().
-  uint32_t calls_ = 0;
+  uint32_t calls_left_ = 0;  // until connections are looked at
   uint32_t cursor_ = 0;
   std::vector<shm::InLink*> polled_;
   std::array<shm::InLink*, kLinksPerPoll> touched_{};

@@ -19,13 +19,6 @@ constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kStallLimit = 50 * kMillisecond;    // full for so long: drop instead of waiting
 constexpr int64_t kClaimLimit = 1000 * kMillisecond;  // a peer holds memory being detached
 
-// Whether the frame is for the port of the shared address at the end of the link.
-bool leads_to(const OutLink& link, const transport::TxFrame& frame, const Gid& shared) noexcept {
-  return link.slot != 0 && frame.path->destination == shared &&
-         frame.head_length > transport::kQpnTopByte &&
-         transport::slot_by_queue_pair(frame.head) == link.slot;
-}
-
 }  // namespace
 
 size_t ShmPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
@@ -33,8 +26,7 @@ size_t ShmPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   OutLink* link = last_out_;
   for (; count < frames.size(); ++count) {
     const transport::TxFrame& frame = frames[count];
-    if (link == nullptr ||
-        (link->gid != frame.path->destination && !leads_to(*link, frame, names_.shared()))) {
+    if (link == nullptr || !link->takes(frame)) {
       if (link != nullptr) announce(*link);
       link = route(frame);
       if (link == nullptr) {
@@ -56,20 +48,46 @@ size_t ShmPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
 // address of this kind of port.
 OutLink* ShmPort::route(const transport::TxFrame& frame) noexcept {
   const Gid& destination = frame.path->destination;
+  if (names_.beside()) return route_beside(destination, transport::slot_by_queue_pair(frame.head));
   if (destination != names_.shared())
-    return shm::is_name_of(shm::NameOf::port, destination) ? route_to(destination) : nullptr;
+    return shm::is_name_of(shm::NameOf::port, destination) ? route_to(destination, destination)
+                                                           : nullptr;
   const transport::Addressee to = transport::addressee_of(frame);
   if (to.service) return route_to_listener(*to.service);
   const Gid name = shm::make_gid(to.slot, shm::NameOf::slot);
-  return shm::is_name_of_slot(name) ? route_to(name) : nullptr;
+  return shm::is_name_of_slot(name) ? route_to(name, names_.shared(), to.slot) : nullptr;
 }
 
-// The link to the socket of that name.
-OutLink* ShmPort::route_to(const Gid& name) noexcept {
+// The link to the port beside the network port that has `address` and `slot`, or to the only one at
+// that address. Null: reaches() found none.
+OutLink* ShmPort::route_beside(const Gid& address, transport::Slot slot) noexcept {
+  for (const transport::Slot its : {slot, transport::Slot{0}})
+    if (const auto found = out_.find(shm::name_beside(address, its)); found != out_.end())
+      return last_out_ = found->second.get();
+  return nullptr;
+}
+
+bool ShmPort::reaches(const Gid& address, QpNum number) noexcept {
+  WEFT_DCHECK(names_.beside());
+  for (const auto slot : {static_cast<transport::Slot>(number.value >> 16), transport::Slot{0}}) {
+    const Gid name = shm::name_beside(address, slot);
+    OutLink* const link = route_to(name, address, slot);
+    if (link == nullptr) return false;
+    if (connect(*link) == shm::Connect::ok) return true;
+    last_out_ = nullptr;
+    out_.erase(name);
+  }
+  return false;
+}
+
+// The link to the socket of that name, which takes frames to `address`, to `slot` if not 0.
+OutLink* ShmPort::route_to(const Gid& name, const Gid& address, transport::Slot slot) noexcept {
   const auto found = out_.find(name);
   if (found != out_.end()) return last_out_ = found->second.get();
   try {
     auto made = std::make_unique<OutLink>(name);
+    made->address = address;
+    made->slot = slot;
     last_out_ = made.get();
     out_.emplace(name, std::move(made));
   } catch (const std::bad_alloc&) {
@@ -82,12 +100,12 @@ OutLink* ShmPort::route_to(const Gid& name) noexcept {
 // ourselves: the connection manager of the device that sends the request refuses it.
 OutLink* ShmPort::route_to_listener(uint64_t service) noexcept {
   for (const Gid& name : {shm::Names::of_service(service), shm::Names::of_closed(service)}) {
-    OutLink* const link = names_.listens_at(name) ? nullptr : route_to(name);
+    OutLink* const link = names_.listens_at(name) ? nullptr : route_to(name, {});
     if (link == nullptr) break;
     const bool rests = !link->ring && shm::monotonic_ns() < link->retry_at_ns;
     if (!(rests ? link->refused : connect(*link) == shm::Connect::refused)) return link;
   }
-  return route_to(names_.own());
+  return route_to(names_.own(), names_.gid(), names_.slot());
 }
 
 // True: the frame is taken, false: try again later.
