@@ -37,6 +37,7 @@ struct QpReport {
   uint32_t received = 0;       // messages completed as responder (MSN), modulo 2^24
   uint8_t retries_left = 0;
   bool waits_for_receive = false;  // after an RNR NAK
+  bool in_memory = false;          // requests leave through memory shared with the peer (port auto)
   FlowReport flow;
 };
 
@@ -51,6 +52,7 @@ struct PeerReport {
   uint32_t duplicates = 0;  // duplicate packets received
   uint32_t timeouts = 0;    // consecutive retransmission timeouts
   bool active = false;      // packets are in flight: paths and flow are valid
+  bool in_memory = false;   // packets leave through memory shared with the peer (port auto)
   FlowReport flow;
   std::vector<PathReport> paths;
 };

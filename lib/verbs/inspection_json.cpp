@@ -81,6 +81,7 @@ void write_qp(Object& object, const QpReport& qp) {
   object.add("sent_packets", qp.sent_packets);
   object.add("acked_packets", qp.acked_packets);
   object.add("expected_psn", uint64_t{qp.expected_psn});
+  object.add("in_memory", qp.in_memory);
   object.add("received_messages", uint64_t{qp.received});
   object.add("retries_left", uint64_t{qp.retries_left});
   object.add("waits_for_receive", qp.waits_for_receive);
@@ -106,6 +107,7 @@ void write_peer(Object& object, const PeerReport& peer) {
   object.add("acked_packets", peer.acked_packets);
   object.add("received_bytes", peer.received_bytes);
   object.add("resting_messages", uint64_t{peer.resting});
+  object.add("in_memory", peer.in_memory);
   object.add("awaited_answers", uint64_t{peer.awaiting});
   object.add("duplicates", uint64_t{peer.duplicates});
   object.add("timeouts_in_a_row", uint64_t{peer.timeouts});

@@ -43,11 +43,12 @@ Result<void> CongestionKeys::check(const transport::Capabilities& port,
                                    std::string_view name) const {
   if (!requested_.value_or(false) || port.telemetry) return {};
   const std::string_view why =
-      name == "udp" ? "processes or engines that share an address cannot tell to which it belongs; "
-                      "a loopback "
-                      "address (roce+udp:lo) belongs to one process"
-                    : "only the ports udp and dpdk do: no switch lies on the way of the others, or "
-                      "they do not listen on its UDP port";
+      name == "udp" || name == "auto"
+          ? "processes or engines that share an address cannot tell to which it belongs; "
+            "a loopback "
+            "address (roce+udp:lo) belongs to one process"
+          : "only the ports udp and dpdk do: no switch lies on the way of the others, or "
+            "they do not listen on its UDP port";
   return Error{Code::not_supported, "telemetry=1: the port " + std::string(name) +
                                         " carries none here (" + std::string(why) +
                                         "). Leave the key out"};

@@ -23,6 +23,7 @@ verbs::QpReport report_of(const roce::QueuePair& qp) {
   if (qp.destination == nullptr) return r;
   r.peer = qp.peer;
   r.address = qp.path.destination;
+  r.in_memory = qp.path.in_memory;
   const uint64_t first = (uint64_t{1} << 24) + qp.attributes.sq_psn.value_or(Psn{}).value;
   r.sent_packets = qp.req.sent_end - std::min(qp.req.sent_end, first);
   r.acked_packets = qp.req.una - std::min(qp.req.una, first);
@@ -64,6 +65,7 @@ verbs::PeerReport report_of(const srd::Peer& peer) {
   r.timeouts = peer.tx.recovery.backoff;
   r.flow.rtt = peer.tx.rtt.smoothed;
   r.flow.marks = peer.tx.ecn_marks;
+  r.in_memory = peer.in_memory;
   r.active = peer.tx.flight != nullptr;
   if (!r.active) return r;
   r.flow.rate = peer.tx.flight->flow.rate();

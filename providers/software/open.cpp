@@ -236,6 +236,11 @@ Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<Ow
   transport::PortOptions port_options;
   port_options.where = spec.where.empty() ? std::string(kind->default_device) : spec.where;
   port_options.options = verbs::take_layer(options, name);
+  if (!kind->further_keys.empty()) {
+    const Options further = verbs::take_layer(options, kind->further_keys);
+    port_options.options.insert(port_options.options.end(), further.begin(), further.end());
+  }
+  port_options.wrapped = !options.empty();
   port_options.udp_port = udp_port;
   port_options.telemetry_port = telemetry ? wire::kIntUdpPort : uint16_t{0};
   Result<Ports> ports = open_all(*kind, port_options, rails, engines);

@@ -56,11 +56,18 @@ void print_flow(const Json& flow) {
   std::printf("\n");
 }
 
+// Programs of an older weft do not say.
+const char* way(const Json& peer) {
+  const auto found = peer.find("in_memory");
+  return found != peer.end() && found->get<bool>() ? ", in memory" : "";
+}
+
 void print_queue_pair(const Json& qp) {
   std::printf("  queue pair 0x%06" PRIx64 " %s %s", whole(qp, "number"), text(qp, "type").c_str(),
               text(qp, "state").c_str());
   if (qp.contains("peer"))
-    std::printf(" to 0x%06" PRIx64 " at %s", whole(qp, "peer"), text(qp, "address").c_str());
+    std::printf(" to 0x%06" PRIx64 " at %s%s", whole(qp, "peer"), text(qp, "address").c_str(),
+                way(qp));
   std::printf("; posted: %" PRIu64 " sends, %" PRIu64 " receives\n", whole(qp, "posted_sends"),
               whole(qp, "posted_recvs"));
   if (!qp.contains("peer")) return;
@@ -80,8 +87,8 @@ void print_path(const Json& path) {
 }
 
 void print_peer(const Json& peer) {
-  std::printf("  peer %s endpoint 0x%06" PRIx64 "%s\n", text(peer, "address").c_str(),
-              whole(peer, "endpoint"),
+  std::printf("  peer %s endpoint 0x%06" PRIx64 "%s%s\n", text(peer, "address").c_str(),
+              whole(peer, "endpoint"), way(peer),
               peer.at("active").get<bool>() ? "" : "; idle: nothing in flight");
   print_flow(peer);
   const uint64_t resting = whole(peer, "resting_messages"), late = whole(peer, "timeouts_in_a_row");
