@@ -52,14 +52,16 @@ inline std::vector<std::string> split_device_list(const std::string& list) {
 }
 
 // The device string with udp.shared=1 or shm.shared=1 where it means `protocol` over UDP on the
-// loopback interface, or over shared memory, and does not say: so all processes of a user have one
-// address, as a device has one for all.
+// loopback interface (udp, auto), or over shared memory, and does not say: so all processes of a
+// user have one address, as a device has one for all.
 inline std::string with_shared_address(const std::string& spec, const std::string& protocol) {
   const size_t comma = spec.find(',');
   const std::string name = spec.substr(0, comma);
-  const bool loopback = name == protocol || name == protocol + "+udp" ||
-                        name == protocol + "+udp:" || name == protocol + "+udp:lo" ||
-                        name == protocol + ":lo";
+  const auto is_on_loopback = [&](const std::string& port) {
+    return name == protocol + port || name == protocol + port + ":" ||
+           name == protocol + port + ":lo";
+  };
+  const bool loopback = is_on_loopback("") || is_on_loopback("+udp") || is_on_loopback("+auto");
   const std::string memory = protocol + "+shm";
   const bool shm = name.compare(0, memory.size(), memory) == 0;
   const std::string key = loopback ? "udp.shared" : shm ? "shm.shared" : "";

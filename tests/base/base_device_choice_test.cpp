@@ -52,6 +52,8 @@ TEST_CASE("only a device on loopback gets an address that processes share") {
   CHECK(with_shared_address("srd+udp:lo,cc=none", "srd") == "srd+udp:lo,udp.shared=1,cc=none");
   CHECK(with_shared_address("roce+udp:lo,udp.shared=0", "roce") == "roce+udp:lo,udp.shared=0");
   CHECK(with_shared_address("roce+udp:eth0", "roce") == "roce+udp:eth0");
+  CHECK(with_shared_address("roce+auto:lo", "roce") == "roce+auto:lo,udp.shared=1");
+  CHECK(with_shared_address("roce+auto:eth0", "roce") == "roce+auto:eth0");
   CHECK(with_shared_address("srd", "roce") == "srd");
   CHECK(with_shared_address("roce+shm", "roce") == "roce+shm,shm.shared=1");
   CHECK(with_shared_address("roce+shm:a,pcap=x", "roce") == "roce+shm:a,shm.shared=1,pcap=x");

@@ -88,7 +88,7 @@ std::string default_devices() {
     const char* const value = std::getenv(name);
     if (value != nullptr && *value != '\0') return value;
   }
-  return "roce+udp:" + base::default_interface();
+  return "roce+auto:" + base::default_interface();
 }
 
 Result<std::vector<std::string>> split_devices(const std::string& list) {

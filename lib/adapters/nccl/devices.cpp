@@ -21,7 +21,7 @@ constexpr uint32_t kMaxQueuePairs = 64 * 1024;
 
 std::vector<std::string> device_strings() {
   const char* const given = std::getenv("WEFT_DEVICE");
-  if (given == nullptr || *given == '\0') return {"srd+udp:" + base::default_interface()};
+  if (given == nullptr || *given == '\0') return {"srd+auto:" + base::default_interface()};
   std::vector<std::string> strings = base::split_device_list(given);
   std::erase(strings, "");
   return strings;

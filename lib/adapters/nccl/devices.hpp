@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The devices that NCCL is shown: those of the device strings in WEFT_DEVICE, with a semicolon
-// between two; without it srd+udp on the interface of the default route. They are opened once per
+// between two; without it srd+auto on the interface of the default route. They are opened once per
 // process, and again in a child process. A device with several addresses (rails=) is one device
 // with the speed of all. makeVDevice() adds devices whose connections have a queue pair on each
 // member.

@@ -75,7 +75,7 @@ std::string address_towards(const char* name) {
 Result<std::string> udp_device() {
   const char* const master = std::getenv("MASTER_ADDR");
   const std::string address = master != nullptr ? address_towards(master) : std::string();
-  if (!address.empty()) return "roce+udp:" + address;
+  if (!address.empty()) return "roce+auto:" + address;
   return Error{Code::not_found,
                "the ranks are on several hosts, and MASTER_ADDR does not say on which network: set "
                "WEFT_DEVICE, for instance to roce+udp:eth0, for all ranks"};

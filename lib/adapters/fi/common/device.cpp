@@ -24,7 +24,7 @@ std::string chosen_spec() {
   if (fi_param_get_str(&provider(), "device", &text) == FI_SUCCESS && text && *text) return text;
   const char* variable = std::getenv("WEFT_DEVICE");
   if (variable != nullptr && *variable != '\0') return variable;
-  return std::string(protocol()) + "+udp:" + base::default_interface();
+  return std::string(protocol()) + "+auto:" + base::default_interface();
 }
 
 Result<std::shared_ptr<OpenDevice>> open(const std::string& spec) {

@@ -24,7 +24,7 @@ std::vector<std::string> device_strings() {
   }
   const char* const single = std::getenv("WEFT_DEVICE");
   if (single != nullptr && *single != '\0') return {single};
-  return {"roce+udp:" + base::default_interface()};
+  return {"roce+auto:" + base::default_interface()};
 }
 
 std::unique_ptr<DeviceEntry> entry_of(const std::string& spec, int index) {
