@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -57,11 +58,22 @@ bool needs_scope(const Gid& gid) {
 // Smaller is better: IPv4, then global IPv6, then link-local.
 int preference(const Gid& gid) { return gid.is_ipv4() ? 0 : is_link_local(gid) ? 2 : 1; }
 
-void take(LocalAddress& local, const ifaddrs& entry, const Gid& gid) {
+// Of packets from an address that is on a loopback interface but not a loopback address: routes
+// lead to it (ECMP), and its packets leave by the other interfaces.
+uint32_t mtu_of_routed(const ifaddrs* list) {
+  uint32_t least = mtu_of("lo");
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next)
+    if ((entry->ifa_flags & (IFF_LOOPBACK | IFF_UP)) == IFF_UP)
+      least = std::min(least, mtu_of(entry->ifa_name));
+  return least;
+}
+
+void take(LocalAddress& local, const ifaddrs& entry, const Gid& gid, const ifaddrs* list) {
   local.gid = gid;
   local.claim = Claim::shared;
   local.loopback = (entry.ifa_flags & IFF_LOOPBACK) != 0;
-  local.interface_mtu = mtu_of(entry.ifa_name);
+  local.interface_mtu =
+      local.loopback && !base::is_loopback(gid) ? mtu_of_routed(list) : mtu_of(entry.ifa_name);
   local.interface = ::if_nametoindex(entry.ifa_name);
   local.scope = is_link_local(gid) ? local.interface : 0;
 }
@@ -152,7 +164,7 @@ Result<LocalAddress> resolve(const std::string& where) {
                 : where == entry->ifa_name;
     if (!fits || preference(gid) >= best) continue;
     best = preference(gid);
-    take(local, *entry, gid);
+    take(local, *entry, gid, list);
   }
   if (best == 3)
     return Error{Code::not_found, "udp:" + where + " is neither an interface with an IP address " +

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "lib/base/check.hpp"
+#include "lib/base/log/log.hpp"
 #include "providers/port/udp/socket.hpp"
 
 namespace weft::port::udp {
@@ -156,6 +157,7 @@ size_t Sender::transmit_plain(const transport::TxFrame& frame) noexcept {
       blocked_ = fd;
       return 0;
     }
+    note_refusal(errno, plain_name_, frame.head_length);
     ++counters_.errors;
     return 1;
   }
@@ -277,12 +279,25 @@ size_t Sender::flush() noexcept {
     }
     // EIO: the device below cannot segment. From now on each frame is a datagram.
     if (errno == EIO && infos_[done].frames > 1) limits_.segments = 1;
+    note_refusal(errno, infos_[done].name, infos_[done].bytes / infos_[done].frames);
     counters_.errors += infos_[done].frames;
     frames += infos_[done].frames;
     ++done;
   }
   messages_ = pieces_ = 0;
   return frames;
+}
+
+// Said once: the engine only sees that nobody answers.
+void Sender::note_refusal(int error, const SocketAddress& to, uint32_t bytes) noexcept {
+  if (error != EMSGSIZE || said_too_long_) return;
+  said_too_long_ = true;
+  base::log(base::Subsystem::port, LogLevel::warning, [&] {
+    return "udp: packets of " + std::to_string(bytes) + " bytes from " + text_of(local_.gid) +
+           " do not fit the route to " + text_of(to_gid(to)) +
+           ": open the devices of both sides with a smaller udp.mtu (1024 fits Ethernet), or raise "
+           "the MTU of the interfaces";
+  });
 }
 
 // A class that stays for a while becomes the socket's own: no control message any more.

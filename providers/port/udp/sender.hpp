@@ -68,6 +68,7 @@ class Sender {
   void append_control(const transport::TxFrame& first, uint32_t segment) noexcept;
   size_t flush() noexcept;
   void adapt_class(Socket& socket, uint8_t traffic_class) noexcept;
+  void note_refusal(int error, const SocketAddress& to, uint32_t bytes) noexcept;
 
   static constexpr uint32_t kMessages = 16;
   static constexpr uint32_t kPieces = 1024;  // the kernel's limit for one datagram
@@ -89,6 +90,7 @@ class Sender {
   uint32_t messages_ = 0;
   uint32_t pieces_ = 0;
   int blocked_ = -1;
+  bool said_too_long_ = false;
   SocketAddress plain_name_;  // where the last plain frame went, as the kernel wants it
   Gid plain_to_;
   uint16_t plain_port_ = 0;

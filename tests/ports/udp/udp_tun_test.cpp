@@ -7,6 +7,7 @@
 #include "lib/wire/encapsulation.hpp"
 #include "lib/wire/icrc.hpp"
 #include "tests/ports/udp/udp_frames.hpp"
+#include "weft/log.hpp"
 
 using namespace udp_test;
 
@@ -18,23 +19,37 @@ struct Ipv6Request {  // struct in6_ifreq; its header does not go with netinet/i
   int interface;
 };
 
+// `call` of the kernel's interface `name` with an IPv4 address.
+bool set_address(const char* name, unsigned long call, uint32_t address) {
+  const port::udp::Descriptor v4(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::strncpy(request.ifr_name, name, IFNAMSIZ - 1);
+  port::udp::SocketAddress value;
+  value.v4.sin_family = AF_INET;
+  value.v4.sin_addr.s_addr = htonl(address);
+  std::memcpy(&request.ifr_addr, &value.v4, sizeof value.v4);
+  return ::ioctl(v4.fd(), call, &request) == 0;
+}
+
+bool add_ipv4(const char* name, uint32_t address) {
+  return set_address(name, SIOCSIFADDR, address) && set_address(name, SIOCSIFNETMASK, 0xFFFFFF00);
+}
+
+bool set_mtu(const char* name, int mtu) {
+  const port::udp::Descriptor v4(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::strncpy(request.ifr_name, name, IFNAMSIZ - 1);
+  request.ifr_mtu = mtu;
+  return ::ioctl(v4.fd(), SIOCSIFMTU, &request) == 0;
+}
+
 port::udp::Descriptor open_tun(const char* name, int mtu) {
   port::udp::Descriptor tun(::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
   ifreq request{};
   std::strncpy(request.ifr_name, name, IFNAMSIZ - 1);
   request.ifr_flags = IFF_TUN | IFF_NO_PI;
   if (!tun || ::ioctl(tun.fd(), TUNSETIFF, &request) != 0) return {};
-  const port::udp::Descriptor v4(::socket(AF_INET, SOCK_DGRAM, 0));
-  const auto set_address = [&](unsigned long call, uint32_t address) {
-    port::udp::SocketAddress value;
-    value.v4.sin_family = AF_INET;
-    value.v4.sin_addr.s_addr = htonl(address);
-    std::memcpy(&request.ifr_addr, &value.v4, sizeof value.v4);
-    return ::ioctl(v4.fd(), call, &request) == 0;
-  };
-  if (!set_address(SIOCSIFADDR, 0x0A090001) || !set_address(SIOCSIFNETMASK, 0xFFFFFF00)) return {};
-  request.ifr_mtu = mtu;
-  if (::ioctl(v4.fd(), SIOCSIFMTU, &request) != 0 || !Namespace::up(name)) return {};
+  if (!add_ipv4(name, 0x0A090001) || !set_mtu(name, mtu) || !Namespace::up(name)) return {};
   // fd09::1/64 where this kernel has IPv6, usable a moment later.
   const port::udp::Descriptor v6(::socket(AF_INET6, SOCK_DGRAM, 0));
   Ipv6Request ipv6{};
@@ -154,6 +169,41 @@ TEST_CASE("udp: the kernel cuts a train and every segment verifies (C-ICRC-11, C
 
 TEST_CASE("udp: the kernel cuts an IPv6 train and every segment verifies (C-ICRC-11)") {
   cut_trains("udp: TUN cuts IPv6 trains", true);
+}
+
+TEST_CASE("udp: an address on lo to which routes lead has the path MTU of the other interfaces") {
+  const Namespace own;
+  if (!own) WEFT_SKIP("udp: an address on lo", "a network namespace needs root");
+  const port::udp::Descriptor tun = open_tun("weft3", 1500);
+  if (!tun) WEFT_SKIP("udp: an address on lo", "no TUN device here");
+  REQUIRE(add_ipv4("lo:1", 0x0A080001));
+  CHECK(open_port("10.8.0.1")->capabilities().active_mtu == 1024);
+  CHECK(open_port("lo")->capabilities().active_mtu == 4096);
+  CHECK(open_port("127.0.0.1")->capabilities().active_mtu == 4096);
+}
+
+TEST_CASE("udp: a packet that does not fit its route is counted, and the log says what to do") {
+  const Namespace own;
+  if (!own) WEFT_SKIP("udp: a long packet", "a network namespace needs root");
+  const port::udp::Descriptor tun = open_tun("weft4", 9000);
+  if (!tun) WEFT_SKIP("udp: a long packet", "no TUN device here");
+  const auto port = open_port("weft4");
+  REQUIRE(port->capabilities().active_mtu == 4096);
+  REQUIRE(set_mtu("weft4", 1500));
+  std::vector<std::string> said;
+  REQUIRE(set_log_sink([&](const LogLine& line) { said.emplace_back(line.text); }));
+  Path path;
+  path.source = port->address();
+  path.destination = Gid::from_ipv4(10, 9, 0, 2);
+  path.source_port = port->source_port(0xD00D, 0);
+  const Bytes bytes = frame_bytes(1, 4100);
+  const TxFrame frame = whole_frame(path, bytes);
+  for (int i = 0; i < 3; ++i) CHECK(port->transmit({&frame, 1}) == 1);
+  REQUIRE(set_log_sink({}));
+  CHECK(counter(*port, "udp_tx_errors") == 3);
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].find("4100 bytes from 10.9.0.1 do not fit the route to 10.9.0.2") !=
+        std::string::npos);
 }
 
 TEST_CASE("udp: packets as hardware sends them arrive, UDP checksum 0 too (C-HDR-7)") {
