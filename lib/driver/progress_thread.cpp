@@ -3,7 +3,6 @@
 #include "lib/driver/progress_thread.hpp"
 
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -32,13 +31,6 @@ timespec to_timespec(Duration time) noexcept {
   if (time == kNoLimit) return {};
   const int64_t ns = time.ns() + 1;
   return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
-}
-
-// How often the scheduler took the core from this thread for another one.
-int64_t interruptions_of_thread() noexcept {
-  rusage usage{};
-  (void)getrusage(RUSAGE_THREAD, &usage);
-  return usage.ru_nivcsw;
 }
 
 void drain(int fd) noexcept {
@@ -173,12 +165,11 @@ bool ProgressThread::may_spin() const noexcept {
 }
 
 void ProgressThread::spin(const ThreadWork& work) noexcept {
-  const int64_t interruptions = interruptions_of_thread();
   const Instant begin = base::wall_now();
   Instant last = begin, now = begin;
   uint32_t polls = 0;  // by the application since the last packet
   // The first packets are those that woke the thread.
-  bool first = true, received = false;
+  bool first = true, received = false, interrupted = false;
   while (now - last < SpinPolicy::kSpin && now - begin < SpinPolicy::kLongestSpin &&
          mode_.load(std::memory_order_relaxed) == kThreadActive && polls < kPollLoop) {
     if (work.poll()) {
@@ -189,10 +180,11 @@ void ProgressThread::spin(const ThreadWork& work) noexcept {
     }
     if (polled_.exchange(false, std::memory_order_relaxed)) ++polls;
     for (int pause = 0; pause < kPauses; ++pause) base::relax();
-    now = base::wall_now();
+    const Instant before = std::exchange(now, base::wall_now());
+    interrupted = interrupted || now - before > SpinPolicy::kInterruption;
   }
   if (polls != 0) polled_.store(true, std::memory_order_relaxed);
-  spin_policy_.ended(received, interruptions_of_thread() != interruptions);
+  spin_policy_.ended(received, interrupted);
 }
 
 void ProgressThread::set_check_timer() noexcept {

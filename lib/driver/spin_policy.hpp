@@ -7,8 +7,10 @@
 // - A spin ends when no packet has come for kSpin, and after kLongestSpin.
 // - After one that found nothing the next 1, 3, 7 ... at last 1,023 wake-ups sleep at once. One
 //   that found packets starts that anew.
-// - After one that the scheduler interrupted for another thread the next 63, 127 ... at last 8,191
-//   do: no core may be free. One that was not interrupted, and found packets, starts that anew.
+// - After one that the scheduler interrupted for more than kInterruption, because another thread
+//   needs the core, the next 63, 127 ... at last 8,191 sleep at once. (Threads that only look
+//   whether there is work take it for less.) One that was not interrupted, and found packets,
+//   starts that anew.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +25,8 @@ namespace weft::driver {
 class SpinPolicy {
  public:
   static constexpr Duration kSpin = Duration::from_us(50), kLongestSpin = Duration::from_ms(1);
+  // Between two polls of a spin.
+  static constexpr Duration kInterruption = Duration::from_us(500);
 
   // After a wake-up by packets. True: poll, then call ended().
   bool begins() noexcept {
