@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Instructions of small requests, both sides together, counted by callgrind beside the figures that
-are recorded in instructions.json. Instructions have no noise, so a few per cent mean something where
-times on a shared machine do not.
+are recorded in instructions.json. They have no noise, so a few per cent mean something where times
+on a shared machine do not.
 
     ./dev bench --instructions             compare: ends with 1 if a row has grown by more than 3 %
     ./dev bench --instructions --record    record, after a change that is worth its instructions
@@ -80,7 +80,8 @@ def main():
         if now > MOST * before:
             grown.append(name)
     if record:
-        RECORDED.write_text(json.dumps({"compiler": here, "instructions": figures}, indent=2) + "\n")
+        said = json.dumps({"compiler": here, "instructions": figures}, indent=2)
+        RECORDED.write_text(said + "\n")
     elif not known:
         print(f"not compared: recorded with {recorded['compiler']}, this is {here}")
     elif grown:

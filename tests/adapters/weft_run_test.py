@@ -212,13 +212,13 @@ class Runs(WithFolder):
         both = dict(WEFT_VERBS_DEVICES="roce+udp:lo;roce+shm", WEFT_DEVICE="roce+shm")
         self.assertEqual(self.output_of(*command, **both), "roce+udp:lo;roce+shm\n")
         self.assertEqual(self.output_of(*command, WEFT_DEVICE="roce+shm"), "roce+shm\n")
-        self.assertRegex(self.output_of(*command), r"^roce\+udp:\w+\n$")
+        self.assertRegex(self.output_of(*command), r"^roce\+auto:\w+\n$")
         alone = "ip link set lo up && " + f"{drop_in.RUN} sh -c 'echo $WEFT_VERBS_DEVICES'"
         done = subprocess.run(["unshare", "-rn", "sh", "-c", alone], env=drop_in.environment(),
                               capture_output=True, text=True, timeout=60, check=False)
         if done.returncode != 0:
             self.skipTest(f"no network namespace: {done.stderr.strip()}")
-        self.assertEqual(done.stdout, "roce+udp:lo\n")
+        self.assertEqual(done.stdout, "roce+auto:lo\n")
 
     def test_pcap_and_faults_are_keys_of_every_device(self):
         faults = self.folder / "faults"

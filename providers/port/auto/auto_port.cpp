@@ -55,7 +55,7 @@ Result<std::unique_ptr<transport::Port>> open_auto_port(const transport::PortOpt
     return network;
   }
   Result<std::unique_ptr<ShmPort>> memory =
-      ShmPort::open_beside((*network)->address(), transport::slot_of(**network), options.udp_port);
+      open_shm_port_beside((*network)->address(), transport::slot_of(**network), options.udp_port);
   if (!memory) {
     log_network_only(options, memory.error().message);
     return network;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "lib/base/full_fence.hpp"
 #include "lib/transport/frame.hpp"
 #include "lib/transport/shared_address.hpp"
 #include "providers/port/shm/descriptor.hpp"
@@ -103,6 +104,9 @@ struct OutLink : Endpoint {
                           transport::slot_by_queue_pair(frame.head) == slot));
   }
 
+  // After frames were published: wakes the peer if it sleeps. True: it rang.
+  bool announce() noexcept;
+
   Gid gid;                           // the name of the peer's socket
   Gid address;                       // the destination of the frames that it takes
   transport::Slot slot = 0;          // of a peer that shares its address
@@ -122,5 +126,28 @@ struct OutLink : Endpoint {
   Mapping mapping;
   ProcessWatch process;
 };
+
+// Either the peer sees our frames when it looks once more before it sleeps, or we see its flag
+// here: that takes a barrier on both sides, or an expedited one on its side.
+inline bool OutLink::announce() noexcept {
+  if (!unannounced) return false;
+  unannounced = false;
+  WEFT_DCHECK(ring && socket);
+  if (barrier) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  } else {
+    base::full_fence();
+  }
+  auto& consumer = ring->control().consumer_state;
+  uint32_t state = consumer.load(std::memory_order_relaxed);
+  if (state == kAwake) return false;
+  if (state == kAwakeBriefly) {
+    base::full_fence();
+    state = consumer.load(std::memory_order_relaxed);
+  }
+  if (state != kAsleep || !consumer.compare_exchange_strong(state, kAwakeBriefly)) return false;
+  ring_doorbell(socket.fd());
+  return true;
+}
 
 }  // namespace weft::port::shm

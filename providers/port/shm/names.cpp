@@ -99,6 +99,17 @@ bool Names::listens_at(const Gid& name) const noexcept {
                      [&](const Closed& closed) { return has_name(*closed.listener); });
 }
 
+std::optional<Sender> Names::sender_of(const Hello& hello) const noexcept {
+  if (beside()) {
+    const auto slot = static_cast<transport::Slot>(hello.beside_slot);
+    if (hello.source != name_beside(hello.beside, slot)) return {};
+    return Sender{hello.beside, slot};
+  }
+  if (is_name_of_slot(hello.source)) return Sender{shared_, hello.source.bytes[15]};
+  if (is_name_of(NameOf::port, hello.source)) return Sender{hello.source, 0};
+  return {};
+}
+
 bool Names::forget_closed(int64_t older_than_ns) noexcept {
   const int64_t now = monotonic_ns();
   return std::erase_if(closed_, [&](Closed& closed) {

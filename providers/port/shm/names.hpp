@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,8 @@ class Names {
   // Closes the names of services that closed a moment ago. True: there were some.
   bool forget_closed() noexcept { return !closed_.empty() && forget_closed(kMoment); }
   bool listens_at(const Gid& name) const noexcept;
+  // Whose frames come from the port that says `hello`; nothing: not a peer of this kind of port.
+  std::optional<Sender> sender_of(const Hello& hello) const noexcept;
 
   static Gid of_service(uint64_t service) noexcept { return make_gid(service, NameOf::service); }
   static Gid of_closed(uint64_t service) noexcept {

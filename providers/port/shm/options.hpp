@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "lib/transport/port.hpp"
+#include "lib/transport/shared_address.hpp"
 #include "providers/port/shm/ring.hpp"
 #include "weft/result.hpp"
 
@@ -17,12 +19,19 @@ enum class ByReference : uint8_t {
   always,    // wherever the kernel permits
 };
 
+// The network port that a port listens beside.
+struct Beside {
+  Gid address;
+  transport::Slot slot = 0;  // 0: it shares the address with none
+};
+
 struct Options {
   std::string job = "default";
   bool shared = false;  // the address is that of all devices of the job that say so
   ByReference by_reference = ByReference::measured;
-  uint32_t threshold = 16384;        // payload bytes from which `always` goes by reference
-  uint32_t mtu = 0;                  // 0 = the fastest
+  uint32_t threshold = 16384;  // payload bytes from which `always` goes by reference
+  uint32_t mtu = 0;            // 0 = the fastest
+  std::optional<Beside> beside;
   RingGeometry ring{256, 8u << 20};  // slots: few enough to stay in the L1 cache
 };
 

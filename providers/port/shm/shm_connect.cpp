@@ -159,25 +159,12 @@ void ShmPort::advance_handshake(Handshake& handshake) noexcept {
   }
 }
 
-// What frames of the peer have for their source; nothing: not a peer of this kind of port.
-std::optional<shm::Sender> ShmPort::sender_of(const shm::Hello& hello) const noexcept {
-  if (names_.beside()) {
-    const auto slot = static_cast<transport::Slot>(hello.beside_slot);
-    if (hello.source != shm::name_beside(hello.beside, slot)) return {};
-    return shm::Sender{hello.beside, slot};
-  }
-  if (shm::is_name_of_slot(hello.source))
-    return shm::Sender{names_.shared(), hello.source.bytes[15]};
-  if (shm::is_name_of(shm::NameOf::port, hello.source)) return shm::Sender{hello.source, 0};
-  return {};
-}
-
 //= threat:A31
 void ShmPort::admit(Handshake& handshake) {
   const shm::Hello& hello = handshake.hello;
   const shm::RingGeometry geometry{hello.slots, hello.data_bytes};
   handshake.done = true;
-  const std::optional<shm::Sender> sender = sender_of(hello);
+  const std::optional<shm::Sender> sender = names_.sender_of(hello);
   if (hello.destination != handshake.listener || !names_.listens_at(handshake.listener) ||
       hello.source == names_.own() || !sender || !geometry.valid()) {
     ++counts_.rx_bad_hello;

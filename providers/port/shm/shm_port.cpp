@@ -50,39 +50,30 @@ transport::Capabilities capabilities_of(const shm::Options& options, uint32_t bu
 
 }  // namespace
 
-Result<std::unique_ptr<ShmPort>> ShmPort::open(const transport::PortOptions& options) {
-  Result<shm::Options> parsed = shm::parse_options(options);
-  if (!parsed) return parsed.error();
-  std::unique_ptr<ShmPort> port(new ShmPort(*std::move(parsed)));
+Result<std::unique_ptr<ShmPort>> ShmPort::open(shm::Options options) {
+  std::unique_ptr<ShmPort> port(new ShmPort(std::move(options)));
   if (Result<void> started = port->start(); !started) return started.error();
   return port;
 }
 
 Result<std::unique_ptr<transport::Port>> open_shm_port(const transport::PortOptions& options) {
-  Result<std::unique_ptr<ShmPort>> port = ShmPort::open(options);
+  Result<shm::Options> parsed = shm::parse_options(options);
+  if (!parsed) return parsed.error();
+  Result<std::unique_ptr<ShmPort>> port = ShmPort::open(*std::move(parsed));
   if (!port) return port.error();
   return std::unique_ptr<transport::Port>(*std::move(port));
 }
 
-Result<std::unique_ptr<ShmPort>> ShmPort::open_beside(const Gid& address, transport::Slot slot,
+Result<std::unique_ptr<ShmPort>> open_shm_port_beside(const Gid& address, transport::Slot slot,
                                                       uint16_t udp_port) {
   shm::Options options;
   options.job = "udp" + std::to_string(udp_port);  // an address has a port for each protocol
   options.by_reference = shm::ByReference::never;
-  std::unique_ptr<ShmPort> port(new ShmPort(std::move(options)));
-  if (Result<void> ready = port->prepare(); !ready) return ready.error();
-  if (Result<void> claimed = port->names_.claim_beside(address, slot); !claimed)
-    return claimed.error();
-  return port;
+  options.beside = shm::Beside{address, slot};
+  return ShmPort::open(std::move(options));
 }
 
 Result<void> ShmPort::start() {
-  if (Result<void> ready = prepare(); !ready) return ready;
-  return names_.claim(random_);
-}
-
-// All but the name to listen at.
-Result<void> ShmPort::prepare() {
   if (options_.by_reference == shm::ByReference::always && !shm::pull_permitted())
     return Error{
         Code::permission_denied,
@@ -97,6 +88,10 @@ Result<void> ShmPort::prepare() {
   spare_ = shm::Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!events_.open())
     return Error{Code::io_error, std::string("shm: epoll_create1: ") + std::strerror(errno)};
+  const std::optional<shm::Beside>& beside = options_.beside;
+  const Result<void> claimed =
+      beside ? names_.claim_beside(beside->address, beside->slot) : names_.claim(random_);
+  if (!claimed) return claimed;
   for (std::byte& byte : nonce_) byte = static_cast<std::byte>(random_.next32());
   barrier_ = shm::register_barrier();
   memory::install_fault_guard();

@@ -22,12 +22,7 @@ namespace weft::port {
 
 class ShmPort final : public transport::Port, public transport::SuspendedWait {
  public:
-  static Result<std::unique_ptr<ShmPort>> open(const transport::PortOptions& options);
-  // A port beside the network port at `address`, whose slot is `slot` (0: it shares the address
-  // with none) and whose frames go to `udp_port`. It takes frames on paths with Path::in_memory and
-  // gives received ones such paths.
-  static Result<std::unique_ptr<ShmPort>> open_beside(const Gid& address, transport::Slot slot,
-                                                      uint16_t udp_port);
+  static Result<std::unique_ptr<ShmPort>> open(shm::Options options);
   ~ShmPort() override;
 
   const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
@@ -81,20 +76,17 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
   explicit ShmPort(shm::Options options)
       : options_(std::move(options)), names_(options_.job, options_.shared, events_) {}
   Result<void> start();
-  Result<void> prepare();
 
   // receive side
   size_t receive_from(shm::InLink& link, std::span<transport::Frame> frames, size_t index) noexcept;
 
   // transmit side
   shm::OutLink* route(const transport::TxFrame& frame) noexcept;
-  shm::OutLink* route_beside(const Gid& address, transport::Slot slot) noexcept;
   shm::OutLink* route_to(const Gid& name, const Gid& address, transport::Slot slot = 0) noexcept;
   shm::OutLink* route_to_listener(uint64_t service) noexcept;
   bool send_one(shm::OutLink& link, const transport::TxFrame& frame) noexcept;
   bool send_down(shm::OutLink& link, const transport::TxFrame& frame) noexcept;
   bool push_back(shm::OutLink& link, uint64_t position) noexcept;
-  void announce(shm::OutLink& link) noexcept;
   void take_down(shm::OutLink& link, int64_t retry_after_ns) noexcept;
 
   // connection set-up (shm_connect.cpp) and events of connections (shm_attend.cpp)
@@ -104,7 +96,6 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
   void poll_connections() noexcept;
   void accept_peers(const shm::Listener& listener) noexcept;
   void advance_handshake(shm::Handshake& handshake) noexcept;
-  std::optional<shm::Sender> sender_of(const shm::Hello& hello) const noexcept;
   void admit(shm::Handshake& handshake);
   void on_message(shm::InLink& link) noexcept;
   void on_message(shm::OutLink& link) noexcept;
@@ -141,6 +132,12 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
   std::vector<std::unique_ptr<shm::InLink>> in_;
   std::unordered_map<Gid, std::unique_ptr<shm::OutLink>, base::GidHash> out_;
 };
+
+// A port beside the network port at `address`, whose slot is `slot` (0: it shares the address with
+// none) and whose frames go to `udp_port`. It takes frames on paths with Path::in_memory, and gives
+// received ones such paths. Errors: address_in_use, no_memory, io_error.
+Result<std::unique_ptr<ShmPort>> open_shm_port_beside(const Gid& address, transport::Slot slot,
+                                                      uint16_t udp_port);
 
 // Errors: invalid_argument (lists the valid keys), permission_denied (by_reference=1 and the kernel
 // forbids reading other processes), io_error.

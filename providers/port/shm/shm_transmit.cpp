@@ -6,7 +6,6 @@
 
 #include <new>
 
-#include "lib/base/full_fence.hpp"
 #include "providers/port/shm/shm_port.hpp"
 
 namespace weft::port {
@@ -27,7 +26,7 @@ size_t ShmPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   for (; count < frames.size(); ++count) {
     const transport::TxFrame& frame = frames[count];
     if (link == nullptr || !link->takes(frame)) {
-      if (link != nullptr) announce(*link);
+      if (link != nullptr && link->announce()) ++counts_.tx_doorbells;
       link = route(frame);
       if (link == nullptr) {
         ++counts_.tx_no_peer;
@@ -40,7 +39,7 @@ size_t ShmPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
       break;
     }
   }
-  if (link != nullptr) announce(*link);
+  if (link != nullptr && link->announce()) ++counts_.tx_doorbells;
   return count;
 }
 
@@ -48,7 +47,14 @@ size_t ShmPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
 // address of this kind of port.
 OutLink* ShmPort::route(const transport::TxFrame& frame) noexcept {
   const Gid& destination = frame.path->destination;
-  if (names_.beside()) return route_beside(destination, transport::slot_by_queue_pair(frame.head));
+  if (names_.beside()) {
+    // That of the port with this slot, or of the only one at the address, if reaches() made it.
+    for (const transport::Slot slot :
+         {transport::slot_by_queue_pair(frame.head), transport::Slot{0}})
+      if (const auto found = out_.find(shm::name_beside(destination, slot)); found != out_.end())
+        return last_out_ = found->second.get();
+    return nullptr;
+  }
   if (destination != names_.shared())
     return shm::is_name_of(shm::NameOf::port, destination) ? route_to(destination, destination)
                                                            : nullptr;
@@ -56,15 +62,6 @@ OutLink* ShmPort::route(const transport::TxFrame& frame) noexcept {
   if (to.service) return route_to_listener(*to.service);
   const Gid name = shm::make_gid(to.slot, shm::NameOf::slot);
   return shm::is_name_of_slot(name) ? route_to(name, names_.shared(), to.slot) : nullptr;
-}
-
-// The link to the port beside the network port that has `address` and `slot`, or to the only one at
-// that address. Null: reaches() found none.
-OutLink* ShmPort::route_beside(const Gid& address, transport::Slot slot) noexcept {
-  for (const transport::Slot its : {slot, transport::Slot{0}})
-    if (const auto found = out_.find(shm::name_beside(address, its)); found != out_.end())
-      return last_out_ = found->second.get();
-  return nullptr;
 }
 
 bool ShmPort::reaches(const Gid& address, QpNum number) noexcept {
@@ -168,30 +165,6 @@ bool ShmPort::push_back(OutLink& link, uint64_t position) noexcept {
   if (now - link.blocked_since_ns < kStallLimit) return false;
   ++counts_.tx_stalled;
   return true;
-}
-
-// Wakes the peer if it sleeps. Either it sees our frames when it looks once more before it sleeps,
-// or we see its flag here: that takes a barrier on both sides, or an expedited one on its side.
-void ShmPort::announce(OutLink& link) noexcept {
-  if (!link.unannounced) return;
-  link.unannounced = false;
-  WEFT_DCHECK(link.ring && link.socket);
-  if (link.barrier) {
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-  } else {
-    base::full_fence();
-  }
-  auto& consumer = link.ring->control().consumer_state;
-  uint32_t state = consumer.load(std::memory_order_relaxed);
-  if (state == shm::kAwake) return;
-  if (state == shm::kAwakeBriefly) {
-    base::full_fence();
-    state = consumer.load(std::memory_order_relaxed);
-  }
-  if (state != shm::kAsleep) return;
-  if (!consumer.compare_exchange_strong(state, shm::kAwakeBriefly)) return;
-  shm::ring_doorbell(link.socket.fd());
-  ++counts_.tx_doorbells;
 }
 
 void ShmPort::take_down(OutLink& link, int64_t retry_after_ns) noexcept {

@@ -288,7 +288,7 @@ size_t Sender::flush() noexcept {
   return frames;
 }
 
-// Said once: the engine only sees that nobody answers.
+// Said once: the engine only sees that the peer does not answer.
 void Sender::note_refusal(int error, const SocketAddress& to, uint32_t bytes) noexcept {
   if (error != EMSGSIZE || said_too_long_) return;
   said_too_long_ = true;
