@@ -55,7 +55,7 @@ void restart_retry_timer(EngineState& engine, QueuePair& qp, bool first, Instant
     return;
   }
   req.retry_at = now + delay;
-  req.timed = first && !engine.capabilities().lossless;
+  req.timed = first && !engine.capabilities().lossless && !qp.path.in_memory;
   engine.arm_timer(qp, std::min(req.retry_at, qp.probe_at()));
 }
 
