@@ -31,7 +31,7 @@ endfunction()
 # libweft.a: every extension is linked in. Its lists name them, so that a program needs no option of
 # the linker for whole archives.
 set(LINKED_IN ${ROOMS})
-list(REMOVE_ITEM LINKED_IN weft_sim weft_port_sim weft_c_sim)
+list(REMOVE_ITEM LINKED_IN weft_sim weft_port_sim weft_c_sim weft_job)
 list(TRANSFORM LINKED_IN REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
 weft_product(weft_static STATIC "${LINKED_IN}" "${LINKED_LIBRARIES};${MODULE_LIBRARIES}")
 set_target_properties(weft_static PROPERTIES EXPORT_NAME static)
@@ -69,8 +69,8 @@ weft_registry(weft HEADER lib/crypto/library.hpp NAMESPACE weft::crypto TYPE Cry
               PREFIX crypto_in FUNCTION crypto_folders NAMES ${CRYPTO_FOLDERS})
 add_library(weft::weft ALIAS weft)
 set(WEFT_INTERNAL_NAMES)
-foreach(ROOM base cm collective congestion crypto driver memory middleware port roce roce_provider
-        sim software srd srd_provider transport verbs wire)
+foreach(ROOM base cm collective congestion crypto driver job memory middleware port roce
+        roce_provider sim software srd srd_provider transport verbs wire)
   foreach(WHAT "" "typeinfo?for?" "typeinfo?name?for?" "vtable?for?")
     string(APPEND WEFT_INTERNAL_NAMES "      ${WHAT}weft::${ROOM}::*;\n")
   endforeach()

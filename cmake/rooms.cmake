@@ -54,6 +54,8 @@ weft_room(collective lib/collective base crypto verbs)
 weft_names_in(lib/collective/algorithm *.cpp FILES)
 weft_registry(weft_collective HEADER lib/collective/plan/manifest.hpp NAMESPACE weft::collective
               TYPE AlgorithmFile PREFIX algorithms_of FUNCTION algorithm_files NAMES ${FILES})
+# Schedules of collectives on the simulator's fabric.
+weft_room(job lib/job base sim collective)
 weft_room(message lib/message base)
 # The C API, a part of libweft.
 weft_room(c lib/adapters/c verbs)
@@ -80,7 +82,7 @@ target_include_directories(weft_nccl_wire PUBLIC ${PROJECT_SOURCE_DIR}/include
 
 # Everything, for tests and benchmarks that are not about one room.
 add_library(weft_all INTERFACE)
-target_link_libraries(weft_all INTERFACE weft_collective weft_providers weft_port_sim)
+target_link_libraries(weft_all INTERFACE weft_job weft_collective weft_providers weft_port_sim)
 
 if(WEFT_HAVE_ISAL)
   target_compile_definitions(weft_wire PRIVATE WEFT_HAVE_ISAL=1)

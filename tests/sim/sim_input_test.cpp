@@ -79,8 +79,10 @@ TEST_CASE("columns are found by name, comments and other columns ignored") {
   CHECK(topology->cable(2).delay_ns == 500);
   const File flows(
       "bytes,dst,src,start_ns,path,sport,dport\r\n1000,1,0,5,0-2-1,7,200\r\n9,0,1,6,,,\r\n");
-  const Result<std::vector<flow::FlowSpec>> list = read_flows(flows.path);
-  REQUIRE(list);
+  const Result<FlowRows> rows = read_flows(flows.path);
+  REQUIRE(rows);
+  CHECK(rows->tasks.tasks.empty());
+  const std::vector<flow::FlowSpec>* const list = &rows->flows;
   REQUIRE(list->size() == 2);
   CHECK((*list)[0].path == std::vector<uint32_t>{0, 2, 1});
   CHECK((*list)[0].src_port == 7);
@@ -88,6 +90,26 @@ TEST_CASE("columns are found by name, comments and other columns ignored") {
   CHECK((*list)[1].src_port == -1);
   CHECK((*list)[1].dst_port == 100);
   CHECK((*list)[1].start_ns == 6);
+}
+
+TEST_CASE("flows that wait for others become messages with think time") {
+  const File file(
+      "start_ns,src,dst,bytes,after,think_ns\n0,0,1,1000,,\n5,1,0,9,0,700\n0,0,1,7,0-1,\n");
+  const Result<FlowRows> rows = read_flows(file.path);
+  REQUIRE(rows);
+  const flow::TaskGraph& tasks = rows->tasks;
+  REQUIRE(tasks.tasks.size() == 3);
+  REQUIRE(tasks.waits.size() == 3);
+  CHECK(tasks.tasks[1].delay_ns == 700);
+  CHECK(tasks.tasks[1].start_ns == 5);
+  CHECK(tasks.tasks[2].flow == 2);
+  CHECK(tasks.waits[2].task == 2);
+  CHECK(tasks.waits[2].before == 1);
+  const File later("start_ns,src,dst,bytes,after\n0,0,1,1000,1\n");
+  CHECK(contains(message_of(read_flows(later.path)),
+                 "flow 0 waits for flow 1, there are 1, counted from 0"));
+  const File wrong("start_ns,src,dst,bytes,after\n0,0,1,1000,x\n");
+  CHECK(contains(message_of(read_flows(wrong.path)), ":2: after: 'x' is no row"));
 }
 
 TEST_CASE("an invalid file is refused with line, column and reason") {

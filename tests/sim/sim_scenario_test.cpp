@@ -112,10 +112,10 @@ TEST_CASE("every shipped scenario reads, and repeats with its seed") {
     INFO((one ? std::string() : one.error().message));
     REQUIRE(one);
     CHECK(!one->title.empty());
-    CHECK(!one->flows.empty());
+    CHECK(one->flows.size() + one->jobs.size() > 0);
     const Result<Scenario> again = read_scenario(entry.path().string(), 1);
     REQUIRE(again->flows.size() == one->flows.size());
-    CHECK(again->flows.back().bytes == one->flows.back().bytes);
+    if (!one->flows.empty()) CHECK(again->flows.back().bytes == one->flows.back().bytes);
     for (const std::string& controller : one->controllers)
       CHECK(flow::make_scheme(controller, flow::Parameters(), one->topology));
   }

@@ -54,6 +54,7 @@ MAY_INCLUDE = {
     "crypto": "base",
     "verbs": "base memory crypto",
     "collective": "base crypto",
+    "job": "base sim collective",
     "message": "base",
     "adapters": "base message collective congestion sim",
     "software": "verbs driver transport congestion wire memory base port_middleware roce srd",
@@ -68,7 +69,7 @@ MAY_INCLUDE = {
     "bench_sim_speed": "base congestion sim bench_perftest",
     "bench_peers": "base bench_perftest",
     "tool_chart": "",  # charts as SVG
-    "tool_sim": "base bench_perftest congestion sim tool_chart",
+    "tool_sim": "base bench_perftest congestion sim collective job tool_chart",
     "tool_coll": "base bench_perftest collective crypto tool_chart",
     "tool_switch": "base bench_perftest wire congestion transport sim port_udp",
     "tool_srd_demo": "base bench_perftest wire congestion transport sim port_udp tool_switch",

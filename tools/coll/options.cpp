@@ -13,18 +13,6 @@
 namespace weft::bench {
 namespace {
 
-template <class E>
-Result<E> parse_name(const std::string& word, E last, const char* what) {
-  std::string known;
-  for (int i = 0; i <= static_cast<int>(last); ++i) {
-    const std::string_view candidate = name(static_cast<E>(i));
-    if (candidate == word) return static_cast<E>(i);
-    known += (i == 0 ? "" : ", ") + std::string(candidate);
-  }
-  return Error{Code::invalid_argument,
-               std::string("no ") + what + " '" + word + "'; there are: " + known};
-}
-
 // Operation names on the command line: as in the library, except that exchange has two names.
 constexpr std::string_view kToNext = "sendrecv", kPermute = "permute";
 std::vector<std::string_view> names_of(Collective collective) {
@@ -69,11 +57,6 @@ bool uses_experts(Collective collective) {
 
 bool has_schedules(Collective collective) {
   return collective != Collective::exchange && collective != Collective::barrier;
-}
-
-bool is_per_rank(Collective collective) {
-  return collective != Collective::all_reduce && collective != Collective::broadcast &&
-         collective != Collective::reduce && has_schedules(collective);
 }
 
 Partners partners_of(const CollOptions& options, uint32_t ranks, uint32_t rank) {
@@ -247,9 +230,9 @@ Result<void> finish_options(CollOptions& o, const RawCollOptions& raw) {
   if (const Result<void> loaded = load_plans(o.algorithm); !loaded) return loaded;
   Result<Collective> collective = parse_operation(raw.collective);
   if (!collective) return collective.error();
-  Result<DataType> type = parse_name(raw.type, DataType::mxfp8_e5m2, "type");
+  Result<DataType> type = collective::parse_name(raw.type, DataType::mxfp8_e5m2, "type");
   if (!type) return type.error();
-  Result<ReduceOp> op = parse_name(raw.op, ReduceOp::avg, "reduction");
+  Result<ReduceOp> op = collective::parse_name(raw.op, ReduceOp::avg, "reduction");
   if (!op) return op.error();
   Result<uint64_t> low = parse_bytes(raw.min_bytes), high = parse_bytes(raw.max_bytes);
   if (!low) return low.error();
@@ -260,7 +243,8 @@ Result<void> finish_options(CollOptions& o, const RawCollOptions& raw) {
   const Result<uint64_t> step = parse_bytes(raw.step_bytes);
   if (!step) return step.error();
   o.step_bytes = *step;
-  Result<Numerics> numerics = parse_name(raw.numerics, Numerics::any, "promise of bits");
+  Result<Numerics> numerics =
+      collective::parse_name(raw.numerics, Numerics::any, "promise of bits");
   if (!numerics) return numerics.error();
   Result<uint64_t> background = parse_bytes(raw.background);
   if (!background) return background.error();
@@ -312,12 +296,6 @@ uint64_t count_for(const CollOptions& options, uint32_t ranks, uint64_t bytes) {
 uint64_t bytes_for(const CollOptions& options, uint32_t ranks, uint64_t count) {
   if (uses_experts(options.collective)) return count * token_bytes(options);
   return count * size_of(options.type) * (is_per_rank(options.collective) ? ranks : 1);
-}
-
-double bus_factor(Collective collective, uint32_t ranks) {
-  const double others = (ranks - 1.0) / ranks;
-  if (collective == Collective::all_reduce) return 2 * others;
-  return is_per_rank(collective) ? others : 1;
 }
 
 }  // namespace weft::bench

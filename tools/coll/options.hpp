@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/collective/plan/names.hpp"
 #include "weft/collective.hpp"
 
 namespace weft::bench {
@@ -89,8 +90,7 @@ bool has_schedules(Collective collective);
 
 // 64, 64K, 64KiB, 1M, 1G: binary units. Errors: invalid_argument.
 Result<uint64_t> parse_bytes(const std::string& text);
-// True if the larger buffer has `count` elements per rank.
-bool is_per_rank(Collective collective);
+using collective::is_per_rank;
 // The next size of a measurement.
 uint64_t size_after(const CollOptions& options, uint64_t bytes);
 // The call's count for a larger buffer of at most `bytes`. dispatch and combine: tokens per rank,
@@ -98,7 +98,6 @@ uint64_t size_after(const CollOptions& options, uint64_t bytes);
 uint64_t count_for(const CollOptions& options, uint32_t ranks, uint64_t bytes);
 // The larger buffer's size for this count.
 uint64_t bytes_for(const CollOptions& options, uint32_t ranks, uint64_t count);
-// Bus bandwidth / algorithm bandwidth, as nccl-tests define them.
-double bus_factor(Collective collective, uint32_t ranks);
+using collective::bus_factor;
 
 }  // namespace weft::bench

@@ -52,10 +52,12 @@ void run_job(Job& job) {
       sim::flow::run(job.comparison->scenario.topology, job.outcome->scheme,
                      job.comparison->scenario.flows, options);
   job.outcome->seconds = processor_seconds() - begin;
-  if (result)
-    job.outcome->result = std::move(*result);
-  else
+  if (!result) {
     job.error = result.error();
+    return;
+  }
+  job.outcome->result = std::move(*result);
+  compare_jobs(*job.comparison, *job.outcome);
 }
 
 // Done, as a share: by packets or by virtual time, whichever is farther.

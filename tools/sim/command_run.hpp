@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "lib/job/difference.hpp"
 #include "lib/sim/run/simulation.hpp"
 #include "lib/sim/scenario/scenario.hpp"
 
@@ -35,12 +37,20 @@ struct RunCommand {
   std::vector<uint32_t> pcap_flows;
 };
 
+// A job of the scenario in one run.
+struct JobOutcome {
+  job::JobFigures figures;
+  job::FlowLevel level;
+  job::Difference difference;
+};
+
 // One run: a controller, perhaps with a swept value.
 struct Outcome {
   std::string label;  // "hpcc", "hpcc[hpcc.eta=0.9]"
   sim::flow::Scheme scheme;
   sim::flow::RunResult result;
-  double seconds = 0;  // of processor time
+  double seconds = 0;            // of processor time
+  std::vector<JobOutcome> jobs;  // as Comparison::jobs
 };
 
 // All runs of one seed: the same network and flows.
@@ -50,13 +60,26 @@ struct Comparison {
   sim::scenario::Scenario scenario;
   sim::flow::Parameters parameters;  // without swept values
   sim::flow::RunOptions options;
+  std::vector<job::Job> jobs;
+  std::shared_ptr<const sim::flow::TaskGraph> tasks;  // nullptr without jobs
   std::vector<Outcome> outcomes;
 };
 
 // Returns the program's exit code; says on stderr what is wrong.
 int command_run(const RunCommand& command);
+// The same for the life of one flow, under each controller (explain.cpp).
+int command_explain(const RunCommand& command, uint32_t flow, bool json);
 
 Result<std::vector<Comparison>> plan(const RunCommand& command);
+// jobs.cpp: translates the jobs of the scenario, whose flows it adds; after a run, works out what
+// each did.
+Result<void> add_jobs(Comparison& comparison);
+// The flow is a connection of a job; these come after all others.
+bool is_of_job(const Comparison& comparison, size_t flow);
+void compare_jobs(const Comparison& comparison, Outcome& outcome);
+void print_jobs(const Comparison& comparison, const Outcome& outcome);
+// Jain's index of the progress of jobs: 1 if sharing the network slowed all of them alike.
+double fairness_of_jobs(const Outcome& outcome);
 Result<void> run_batch(std::vector<Comparison>& comparisons, unsigned jobs);
 Result<void> write_results(const Comparison& comparison, const std::string& folder);
 Result<void> write_page(const std::vector<Comparison>& comparisons, const std::string& folder);

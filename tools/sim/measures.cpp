@@ -11,10 +11,11 @@
 namespace weft::bench {
 namespace {
 
-// Finished, and begun after the warm-up.
+// Finished, and begun after the warm-up. Connections of jobs are open between their messages: their
+// times say nothing.
 bool counts(const Comparison& comparison, const Outcome& outcome, size_t flow) {
-  return outcome.result.flows[flow].fct_ns >= 0 &&
-         double(comparison.scenario.flows[flow].start_ns) >=
+  return outcome.result.flows[flow].fct_ns >= 0 && !is_of_job(comparison, flow) &&
+         double(outcome.result.flows[flow].started_ns) >=
              comparison.parameters[sim::flow::Net::warm_up];
 }
 
@@ -75,8 +76,9 @@ double goodput_gbps(const Comparison& comparison, const Outcome& outcome) {
     if (!counts(comparison, outcome, i)) continue;
     const sim::flow::FlowSpec& flow = comparison.scenario.flows[i];
     bytes += double(flow.bytes);
-    begin = std::min(begin, flow.start_ns);
-    end = std::max(end, flow.start_ns + outcome.result.flows[i].fct_ns);
+    const sim::flow::FlowResult& result = outcome.result.flows[i];
+    begin = std::min(begin, result.started_ns);
+    end = std::max(end, result.started_ns + result.fct_ns);
   }
   return end > begin ? bytes * 8 / double(end - begin) : 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The files of a run: flows.csv (one row per flow of the input, in its order; an empty FCT is a
-// flow that did not finish), queues.csv, links.csv, on request series.csv, and summary.json, which
-// names every parameter in force.
+// The files of a run: flows.csv (one row per flow of the input, in its order, then the connections
+// of jobs; an empty FCT is a flow that did not finish), of jobs messages.csv, queues.csv,
+// links.csv, on request series.csv, and summary.json, which names every parameter in force.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -28,7 +28,8 @@ Result<void> write_flows(const Comparison& comparison, const std::filesystem::pa
   out << '\n';
   for (size_t i = 0; i < comparison.scenario.flows.size(); ++i) {
     const sim::flow::FlowSpec& flow = comparison.scenario.flows[i];
-    out << flow.src << ',' << flow.dst << ',' << flow.bytes << ',' << flow.start_ns << ','
+    out << flow.src << ',' << flow.dst << ',' << flow.bytes << ','
+        << comparison.outcomes[0].result.flows[i].started_ns << ','
         << comparison.outcomes[0].result.flows[i].ideal_ns;
     for (const Outcome& outcome : comparison.outcomes) {
       out << ',';
@@ -37,6 +38,35 @@ Result<void> write_flows(const Comparison& comparison, const std::filesystem::pa
     }
     out << '\n';
   }
+  out.flush();
+  if (!out) return cannot_write(path);
+  return {};
+}
+
+// Every message of every job, in the order of its connection; an empty time did not come.
+Result<void> write_messages(const Comparison& comparison, const std::filesystem::path& path) {
+  std::ofstream out(path);
+  out << "job,task,flow,src,dst,bytes";
+  for (const Outcome& outcome : comparison.outcomes)
+    for (const char* const time : {"started", "arrived", "acknowledged"})
+      out << ',' << time << '_' << outcome.label << "_ns";
+  out << '\n';
+  for (const job::Job& job : comparison.jobs)
+    for (uint32_t number = job.first_task; number < job.first_task + job.tasks; ++number) {
+      const sim::flow::Task& task = comparison.tasks->tasks[number];
+      if (task.flow == sim::flow::kNoFlow) continue;
+      const sim::flow::FlowSpec& flow = comparison.scenario.flows[task.flow];
+      out << job.spec.name << ',' << number << ',' << task.flow << ',' << flow.src << ','
+          << flow.dst << ',' << task.bytes;
+      for (const Outcome& outcome : comparison.outcomes) {
+        const sim::flow::TaskTimes& times = outcome.result.tasks[number];
+        for (const int64_t at : {times.started_ns, times.arrived_ns, times.acknowledged_ns}) {
+          out << ',';
+          if (at >= 0) out << at;
+        }
+      }
+      out << '\n';
+    }
   out.flush();
   if (!out) return cannot_write(path);
   return {};
@@ -142,6 +172,40 @@ Json describe_times(const Comparison& comparison, const Outcome& outcome) {
   return {{"first", times.first}, {"p50", times.p50}, {"p99", times.p99}, {"last", times.last}};
 }
 
+Json describe_jobs(const Comparison& comparison, const Outcome& outcome) {
+  Json list = Json::array();
+  const sim::fabric::Topology& topology = comparison.scenario.topology;
+  for (size_t i = 0; i < outcome.jobs.size(); ++i) {
+    const job::Job& job = comparison.jobs[i];
+    const JobOutcome& of = outcome.jobs[i];
+    const uint32_t port = of.difference.slowest_port;
+    list.push_back({{"name", job.spec.name},
+                    {"operation", name(job.shape.collective)},
+                    {"algorithm", job.algorithm->name},
+                    {"ranks", job.ranks()},
+                    {"nics", job.spec.nics},
+                    {"bytes", job.bytes},
+                    {"schedule", job.proof},
+                    {"steps", job.spec.steps},
+                    {"step_ns", of.figures.step_ns},
+                    {"median_step_ns", of.figures.median_step_ns},
+                    {"compute_ns", job.spec.compute_ns},
+                    {"communication_ns", of.figures.communication_ns},
+                    {"exposed_ns", of.figures.exposed_ns},
+                    {"algorithm_gbytes_per_s", of.figures.algorithm_gbytes_per_s},
+                    {"bus_gbytes_per_s", of.figures.bus_gbytes_per_s},
+                    {"flow_level_step_ns", of.level.step_s * 1e9},
+                    {"ratio_to_flow_level", of.difference.ratio},
+                    {"slowest_link",
+                     {{"from", topology.from(port)},
+                      {"to", topology.to(port)},
+                      {"utilisation", of.difference.slowest_utilisation}}},
+                    {"reasons", of.difference.reasons},
+                    {"unfinished_tasks", of.figures.unfinished}});
+  }
+  return list;
+}
+
 Json describe_outcome(const Comparison& comparison, const Outcome& outcome) {
   const sim::flow::RunResult& r = outcome.result;
   const Fairness jain = fairness(comparison, outcome);
@@ -149,6 +213,8 @@ Json describe_outcome(const Comparison& comparison, const Outcome& outcome) {
   std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(r.digest));
   return {{"controller", outcome.label},
           {"in_force", describe_controller(outcome)},
+          {"jobs", describe_jobs(comparison, outcome)},
+          {"jain_of_jobs", fairness_of_jobs(outcome)},
           {"flows", r.flows.size()},
           {"unfinished", r.flows.size() - finished(outcome)},
           {"end_ns", r.end_ns},
@@ -221,6 +287,7 @@ Result<void> write_results(const Comparison& comparison, const std::string& name
   std::filesystem::create_directories(folder, error);
   if (error) return Error{Code::io_error, folder.string() + ": " + error.message()};
   Result<void> done = write_flows(comparison, folder / "flows.csv");
+  if (done && !comparison.jobs.empty()) done = write_messages(comparison, folder / "messages.csv");
   if (done) done = write_queues(comparison, folder / "queues.csv");
   if (done) done = write_links(comparison, folder / "links.csv");
   if (done && comparison.command.series) done = write_series(comparison, folder / "series.csv");

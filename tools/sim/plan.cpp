@@ -111,10 +111,12 @@ Result<sim::scenario::Scenario> load(const RunCommand& command, uint64_t seed) {
     Result<void> degraded = sim::scenario::read_degraded(command.degraded, *topology);
     if (!degraded) return degraded.error();
   }
-  Result<sim::scenario::FlowList> flows = sim::scenario::read_flows(command.flows);
+  Result<sim::scenario::FlowRows> flows = sim::scenario::read_flows(command.flows);
   if (!flows) return flows.error();
-  return sim::scenario::Scenario{
-      .topology = std::move(*topology), .flows = std::move(*flows), .controllers = {"hpcc"}};
+  return sim::scenario::Scenario{.topology = std::move(*topology),
+                                 .flows = std::move(flows->flows),
+                                 .tasks = std::move(flows->tasks),
+                                 .controllers = {"hpcc"}};
 }
 
 // What the command line says of links comes after what the scenario says.
@@ -151,6 +153,7 @@ Result<void> set_options(Comparison& comparison) {
   options = sim::scenario::run_options(comparison.scenario, comparison.parameters, comparison.seed);
   options.series_flows = comparison.command.series_flows;
   options.pcap_flows = comparison.command.pcap_flows;
+  options.tasks = comparison.tasks.get();
   if (comparison.command.until.empty()) return {};
   const std::string& end = comparison.command.until;
   if (sim::flow::parse_number(end))
@@ -167,6 +170,7 @@ Result<Comparison> plan_seed(const RunCommand& command, uint64_t seed) {
   if (!scenario) return scenario.error();
   if (Result<void> added = add_events(command, *scenario); !added) return added.error();
   Comparison comparison{.command = command, .seed = seed, .scenario = std::move(*scenario)};
+  if (Result<void> added = add_jobs(comparison); !added) return added.error();
   Settings settings;
   for (const std::string& text : command.settings) {
     Result<std::pair<std::string, std::string>> parts = halves("--set", text);

@@ -40,8 +40,10 @@ void print_outcome(const Comparison& comparison, const Outcome& outcome) {
       number(q.most_kb()), number(r.counters.pauses), double(r.paused_ns) / 1e3,
       number(r.counters.dropped), number(r.counters.lost), number(r.retransmitted),
       r.busiest_link * 100);
+  print_jobs(comparison, outcome);
   const Times times = completion_times(comparison, outcome);
   const Fairness jain = fairness(comparison, outcome);
+  if (times.last == 0 && !outcome.jobs.empty()) return;  // no flows but those of jobs
   std::printf(
       "  goodput %.2f Gb/s, Jain of flows that share a bottleneck %.3f (least %.3f of %zu)\n",
       goodput_gbps(comparison, outcome), jain.mean, jain.least, jain.links);
@@ -75,6 +77,13 @@ void print_bands(const std::vector<Comparison>& comparisons, size_t index) {
   for (const Comparison& comparison : comparisons) {
     const Outcome& outcome = comparison.outcomes[index];
     unfinished += outcome.result.flows.size() - finished(outcome);
+    for (size_t job = 0; job < outcome.jobs.size(); ++job) {
+      const std::string& name = comparison.jobs[job].spec.name;
+      add(name + " step, us", double(outcome.jobs[job].figures.median_step_ns) / 1e3);
+      add(name + " bus bandwidth, GB/s", outcome.jobs[job].figures.bus_gbytes_per_s);
+      add(name + " step / flow level", outcome.jobs[job].difference.ratio);
+    }
+    if (outcome.jobs.size() > 1) add("Jain of jobs", fairness_of_jobs(outcome));
     add("queue p95, KB", double(outcome.result.queues.percentile_kb(0.95)));
     add("queue p99, KB", double(outcome.result.queues.percentile_kb(0.99)));
     add("queue max, KB", double(outcome.result.queues.most_kb()));

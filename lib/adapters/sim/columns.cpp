@@ -42,7 +42,7 @@ SimColumns::SimColumns(const sim::scenario::Scenario& scenario, const RunResult&
   add("run.stalled", one, [](auto* r) { return r->stalled; });
 
   using sim::flow::FlowSpec;
-  add("flows.start_ns", scenario.flows, [](const FlowSpec& f) { return f.start_ns; });
+  add("flows.start_ns", result.flows, [](const FlowResult& f) { return f.started_ns; });
   add("flows.source", scenario.flows, [](const FlowSpec& f) { return f.src; });
   add("flows.destination", scenario.flows, [](const FlowSpec& f) { return f.dst; });
   add("flows.bytes", scenario.flows, [](const FlowSpec& f) { return f.bytes; });

@@ -26,8 +26,14 @@ namespace sim = weft::sim;
 namespace {
 
 Result<sim::scenario::Scenario> read(const std::string& text, uint64_t seed) {
-  return text.find('\n') != std::string::npos ? sim::scenario::parse_scenario(text, seed)
-                                              : sim::scenario::read_scenario(text, seed);
+  Result<sim::scenario::Scenario> scenario = text.find('\n') != std::string::npos
+                                                 ? sim::scenario::parse_scenario(text, seed)
+                                                 : sim::scenario::read_scenario(text, seed);
+  if (scenario && !scenario->jobs.empty())
+    return weft::Error{Code::not_supported,
+                       "the scenario has [[jobs]], which the program weft_sim runs; here it may "
+                       "have [[flows]]"};
+  return scenario;
 }
 
 Result<sim::flow::RunResult> run(const weft_sim& it, const Result<sim::flow::Scheme>& scheme,

@@ -29,6 +29,7 @@ enum class Event : uint8_t {
   flow_timer,   // `flow`: its controller's deadline or its RTO
   host_timer,   // `target`: a host that may grant credit
   link_change,  // a link fails or changes, or routing detects that
+  task_start,   // tasks of jobs that begin or end without a message
 };
 
 constexpr bool is_packet(Event event) { return event <= Event::probe; }

@@ -29,6 +29,7 @@ struct alignas(64) FlowState {
   uint32_t next = 0;          // packet to be sent next
   uint32_t acked = 0;         // packets acknowledged, cumulative
   uint32_t packets = 0;       // of the flow
+  uint32_t released = 0;      // of these, packets that may be sent (tasks/messages.hpp)
   uint32_t last_payload = 0;  // of its last packet
   int64_t next_send = 0;      // ps: not before (pacing)
   int64_t timer_at = kNever;  // ps: the flow_timer event in the wheel
@@ -41,6 +42,7 @@ struct alignas(64) FlowState {
   uint32_t expected = 0;               // packets that arrived in order
   uint32_t nak_sent_for = UINT32_MAX;  // the sequence gap that a NAK was sent for
   int64_t next_cnp = 0;                // ps: no CNP before
+  bool has_messages = false;
   congestion::Controller controller;
 
   bool done() const noexcept { return acked == packets; }

@@ -36,7 +36,9 @@ std::vector<uint32_t> series_flows(const RunOptions& options, size_t flows) {
 Result<void> check_outputs(const RunOptions& options, size_t flows) {
   if (options.series_flows.size() > Series::kFlows)
     return Error{Code::invalid_argument, "rates over time are kept of 8 flows at most"};
-  for (const std::vector<uint32_t>* list : {&options.series_flows, &options.pcap_flows})
+  const std::vector<uint32_t> life =
+      options.life_of ? std::vector{*options.life_of} : std::vector<uint32_t>();
+  for (const std::vector<uint32_t>* list : {&options.series_flows, &options.pcap_flows, &life})
     for (const uint32_t flow : *list)
       if (flow >= flows)
         return Error{Code::invalid_argument, "there is no flow " + std::to_string(flow) +

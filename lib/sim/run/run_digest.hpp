@@ -18,6 +18,7 @@ inline uint64_t run_digest(const RunResult& result, bool sprayed) noexcept {
   for (const uint64_t word : {result.counters.sent, result.counters.delivered,
                               result.counters.marked, result.counters.pauses, result.events})
     mix(word);
+  for (const TaskTimes& task : result.tasks) mix(static_cast<uint64_t>(task.arrived_ns));
   if (sprayed) mix(result.counters.trimmed);
   return digest;
 }

@@ -4,7 +4,6 @@
 #include "lib/sim/run/simulation.hpp"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -16,7 +15,11 @@
 #include "lib/sim/hosts/light/hosts.hpp"
 #include "lib/sim/hosts/light_spray/hosts.hpp"
 #include "lib/sim/run/capture.hpp"
+#include "lib/sim/run/conservation.hpp"
+#include "lib/sim/run/flow_life.hpp"
+#include "lib/sim/run/flow_set.hpp"
 #include "lib/sim/run/run_digest.hpp"
+#include "lib/sim/tasks/task_run.hpp"
 
 namespace weft::sim::flow {
 namespace {
@@ -57,9 +60,8 @@ class Run {
   RunResult result();
 
  private:
-  Result<void> choose_paths();
-  Result<void> set_classes();
   Result<void> set_outputs();
+  Result<void> set_tasks();
   void dispatch(Packet& packet);
   // Calls `what` with the hosts of this run.
   template <class Do>
@@ -75,10 +77,12 @@ class Run {
     return sprayers_ ? what(*sprayers_) : what(*hosts_);
   }
   void start_flows(int64_t now);
+  void advance_tasks(int64_t now);
   void plan_start();
   void sample_until(int64_t at);
   void add_point();
   void publish_progress();
+  bool carries_messages(uint32_t flow) const { return tasks_ && tasks_->messages().carries(flow); }
   // The NIC of `port` may send again.
   void resume(uint32_t port) { engines_ ? engines_->resume(port) : hosts_->resume(port); }
   bool stalled();
@@ -105,7 +109,8 @@ class Run {
   std::optional<spray::Hosts> sprayers_;
   std::optional<engines::Hosts> engines_;
   std::optional<engines::SrdHosts> srd_engines_;
-  std::vector<uint32_t> order_;  // flows by start
+  std::optional<TaskRun> tasks_;
+  std::vector<uint32_t> order_;  // flows without messages, by start
   std::vector<int64_t> ideals_;  // ns by flow, on the paths of the beginning
   size_t started_ = 0;           // flows, of order_
   QueueSamples queues_;
@@ -113,61 +118,48 @@ class Run {
   Series series_;
   std::vector<uint32_t> series_flows_;
   std::optional<Capture> capture_;
+  std::optional<FlowLife> life_;
   int64_t end_ = 0;  // ps
   uint64_t events_ = 0;
-  uint64_t delivered_before_ = 0;  // data packets delivered, at the last check of progress
-  uint64_t idle_checks_ = 0;       // checks since that number changed
+  struct {
+    uint64_t delivered = 0;  // data packets delivered, at the last check of progress
+    uint64_t checks = 0;     // checks since that number changed
+  } idle_;
   bool stalled_ = false;
 };
 
-Error row_error(size_t row, const std::string& text) {
-  return Error{Code::invalid_argument, "flow " + std::to_string(row + 1) + ": " + text};
-}
-
-// Classes are used only where flows differ in theirs.
-Result<void> Run::set_classes() {
-  std::vector<uint8_t> classes;
-  for (const FlowSpec& spec : specs_) classes.push_back(spec.data_class);
-  const auto [least, most] = std::minmax_element(classes.begin(), classes.end());
-  if (classes.empty() || *least == *most) return {};
-  if (const std::string one = scheme_.of_one_class(); !one.empty())
-    return Error{Code::invalid_argument,
-                 "flows of several classes are given, but " + one + " send all data in one"};
-  fabric_.use_classes(std::move(classes));
+Result<void> Run::set_tasks() {
+  if (options_.tasks == nullptr) return {};
+  if (Result<void> good = check_job(*options_.tasks, specs_, scheme_); !good) return good;
+  tasks_.emplace(*options_.tasks, specs_.size(), scheme_.payload);
+  sprayers_ ? sprayers_->use_messages(tasks_->messages())
+            : hosts_->use_messages(tasks_->messages());
+  wheel_.plan(0, Event::task_start, 0);
   return {};
 }
 
-// Paths for all flows: ports count up per pair of hosts in the order of the list (HPCC simulator).
-Result<void> Run::choose_paths() {
-  routes_.resize(specs_.size());
-  std::map<uint64_t, uint32_t> pairs;
-  for (uint32_t i = 0; i < specs_.size(); ++i) {
-    const FlowSpec& spec = specs_[i];
-    const uint32_t before = pairs[uint64_t{spec.src} << 32 | spec.dst]++;
-    const auto src_port =
-        static_cast<uint16_t>(spec.src_port >= 0 ? uint32_t(spec.src_port) : 10000 + before);
-    const fabric::FlowTuple tuple{spec.src, spec.dst, src_port, spec.dst_port};
-    if (spec.path.empty()) {
-      routes_.choose(i, tuple);
-      continue;
-    }
-    Result<void> set = routes_.set(i, tuple, spec.path);
-    if (!set) return row_error(i, set.error().message);
-  }
-  return {};
+// Begins the tasks that may, and sends their messages.
+void Run::advance_tasks(int64_t now) {
+  do {
+    for (const uint32_t flow : tasks_->advance(now))
+      sprayers_ ? sprayers_->release(flow, specs_[flow]) : hosts_->release(flow, specs_[flow]);
+  } while (tasks_->messages().has_ends());
+  if (tasks_->plan_event(now)) wheel_.plan(tasks_->next(), Event::task_start, 0);
 }
 
 Result<void> Run::prepare() {
+  if (Result<void> set = set_tasks(); !set) return set;
   for (uint32_t i = 0; i < specs_.size(); ++i) {
-    order_.push_back(i);
+    if (!carries_messages(i)) order_.push_back(i);
     const Result<void> good = check_flow(specs_[i], topology_, scheme_);
     if (!good) return row_error(i, good.error().message);
   }
-  if (Result<void> chosen = scheme_.sprayed() ? Result<void>() : choose_paths(); !chosen)
-    return chosen;
-  Result<void> prepared = links_.prepare();
-  if (prepared) prepared = set_classes();
+  Result<void> prepared = scheme_.sprayed() ? Result<void>() : choose_paths(specs_, routes_);
+  if (prepared) prepared = links_.prepare();
   if (!prepared) return prepared;
+  Result<std::vector<uint8_t>> classes = classes_of(specs_, scheme_);
+  if (!classes) return classes.error();
+  if (!classes->empty()) fabric_.use_classes(std::move(*classes));
   for (uint32_t i = 0; i < specs_.size(); ++i)
     ideals_.push_back(ideal_ns(topology_, scheme_, routes_, i, specs_[i]));
   std::stable_sort(order_.begin(), order_.end(), [this](uint32_t a, uint32_t b) {
@@ -184,6 +176,13 @@ Result<void> Run::prepare() {
 Result<void> Run::set_outputs() {
   series_flows_ = series_flows(options_, specs_.size());
   Result<void> good = check_outputs(options_, specs_.size());
+  if (good && options_.life_of) {
+    if (scheme_.engines)  // whose packets are numbered otherwise
+      return Error{Code::not_supported,
+                   "the life of a flow is recorded at light hosts: set host.fidelity to flow"};
+    life_.emplace(topology_, fabric_, *options_.life_of, specs_[*options_.life_of].src);
+    fabric_.on_drop([this](const Packet& packet) { life_->dropped(packet); });
+  }
   if (!good || options_.pcap.empty()) return good;
   Result<Capture> capture =
       Capture::open(options_.pcap, scheme_, specs_, routes_, options_.pcap_flows);
@@ -209,7 +208,7 @@ void Run::start_flows(int64_t now) {
 
 void Run::loop() {
   const int64_t until = options_.until_ns > kNever / 1000 ? kNever : options_.until_ns * 1000;
-  while (finished() < specs_.size() && wheel_.ready()) {
+  while ((finished() < specs_.size() || (tasks_ && !tasks_->done())) && wheel_.ready()) {
     const int64_t at = wheel_.next();
     if (at >= next_sample_) sample_until(std::min(at, until));
     if (at > until) break;
@@ -217,6 +216,7 @@ void Run::loop() {
     WEFT_DCHECK(at >= wheel_.now());
     Packet packet = wheel_.pop();
     dispatch(packet);
+    if (tasks_ && tasks_->messages().has_ends()) advance_tasks(at);
     if ((++events_ & 0xFFFF) != 0) continue;
     publish_progress();
     if (stalled() || (options_.progress != nullptr && options_.progress->stop)) break;
@@ -234,10 +234,10 @@ void Run::loop() {
 // no data was delivered during a million events, and 64 more of each flow.
 bool Run::stalled() {
   const uint64_t delivered = with_hosts([](const auto& hosts) { return hosts.data_delivered(); });
-  idle_checks_ = delivered == delivered_before_ ? idle_checks_ + 1 : 0;
-  delivered_before_ = delivered;
+  idle_.checks = delivered == idle_.delivered ? idle_.checks + 1 : 0;
+  idle_.delivered = delivered;
   stalled_ =
-      started_ == order_.size() && !links_.pending() && idle_checks_ > 16 + specs_.size() / 1024;
+      started_ == order_.size() && !links_.pending() && idle_.checks > 16 + specs_.size() / 1024;
   return stalled_;
 }
 
@@ -258,6 +258,7 @@ void Run::prefetch() noexcept {
 }
 
 void Run::dispatch(Packet& packet) {
+  if (life_) life_->see(packet);
   switch (packet.tag.event) {
     case Event::data:
     case Event::ack:
@@ -280,6 +281,8 @@ void Run::dispatch(Packet& packet) {
       return sprayers_->host_timer(packet);
     case Event::flow_start:
       return start_flows(packet.at);
+    case Event::task_start:
+      return advance_tasks(packet.at);
     case Event::link_change:
       for (const uint32_t port : links_.apply_due()) resume(port);
       return;
@@ -329,8 +332,10 @@ RunResult Run::result() {
   for (uint32_t i = 0; i < specs_.size(); ++i) {
     const int64_t end = with_hosts([i](const auto& hosts) { return hosts.finished_at()[i]; });
     result.flows[i].ideal_ns = ideals_[i];
+    result.flows[i].started_ns = specs_[i].start_ns;
     if (end != kNever) result.flows[i].fct_ns = end / 1000 - specs_[i].start_ns;
   }
+  if (tasks_) take_task_times(*options_.tasks, tasks_->times(), result);
   result.end_ns = end_ / 1000;
   result.events = events_;
   with_hosts([&result](const auto& hosts) {
@@ -350,6 +355,7 @@ RunResult Run::result() {
   }
   result.queues = queues_;
   result.series = series_;
+  if (life_) result.life = life_->report();
   result.stalled = stalled_;
   check_conservation(result);
   result.deadlock = fabric::find_deadlock(topology_, fabric_, wheel_, stalled_);
@@ -359,30 +365,15 @@ RunResult Run::result() {
 }
 
 void Run::check_conservation(RunResult& result) {
-  uint64_t in_network = fabric::queued_packets(fabric_);
-  uint64_t frames = 0;
-  uint64_t acks = 0;
-  const auto count = [&](const Packet& packet) {
-    in_network += fabric::is_packet(packet.tag.event);
-    acks += packet.tag.event == Event::ack;
-    frames += packet.tag.event == Event::pause || packet.tag.event == Event::resume;
-  };
-  wheel_.each(count);
-  for (const fabric::Port& port : fabric_.ports())
-    port.control.each([&](const Packet& packet) {
-      const bool frame = packet.tag.event == Event::pause || packet.tag.event == Event::resume;
-      frames += frame;
-      in_network -= frame;
-      acks += packet.tag.event == Event::ack;
-    });
+  const InNetwork in = count_in_network(fabric_, wheel_);
   const fabric::Counters& c = result.counters;
-  result.in_flight = in_network;
-  WEFT_CHECK(c.sent == c.delivered + c.dropped + c.lost + in_network);
-  WEFT_CHECK(c.pfc_sent == c.pauses + c.resumes + c.pfc_lost + frames);
-  if (sprayers_) WEFT_CHECK(spray_.acks.lent() == acks);
-  if (engines_) WEFT_CHECK(engines_->frames_lent() == in_network);
-  if (srd_engines_) WEFT_CHECK(srd_engines_->frames_lent() == in_network);
-  if (in_network == 0) WEFT_CHECK(fabric::empty(fabric_) && telemetry_.lent() == 0);
+  result.in_flight = in.packets;
+  WEFT_CHECK(c.sent == c.delivered + c.dropped + c.lost + in.packets);
+  WEFT_CHECK(c.pfc_sent == c.pauses + c.resumes + c.pfc_lost + in.pfc_frames);
+  if (sprayers_) WEFT_CHECK(spray_.acks.lent() == in.acks);
+  if (engines_) WEFT_CHECK(engines_->frames_lent() == in.packets);
+  if (srd_engines_) WEFT_CHECK(srd_engines_->frames_lent() == in.packets);
+  if (in.packets == 0) WEFT_CHECK(fabric::empty(fabric_) && telemetry_.lent() == 0);
 }
 
 }  // namespace

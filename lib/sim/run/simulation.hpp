@@ -10,15 +10,18 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lib/sim/fabric/link_changes.hpp"
 #include "lib/sim/hosts/flow.hpp"
+#include "lib/sim/run/flow_life.hpp"
 #include "lib/sim/run/queue_samples.hpp"
 #include "lib/sim/run/series.hpp"
 #include "lib/sim/scheme/scheme.hpp"
+#include "lib/sim/tasks/task_graph.hpp"
 
 namespace weft::sim::flow {
 
@@ -41,11 +44,14 @@ struct RunOptions {
   std::vector<fabric::LinkChange> link_changes;
   int64_t detection_ns = 100'000;  // until routes avoid a link that went down
   Progress* progress = nullptr;
+  const TaskGraph* tasks = nullptr;  // of jobs: flows with messages start by these
+  std::optional<uint32_t> life_of;   // a flow whose life is recorded
 };
 
 struct FlowResult {
   int64_t ideal_ns = 0;
-  int64_t fct_ns = -1;      // -1: unfinished
+  int64_t started_ns = 0;   // of a flow with messages: when the first was sent
+  int64_t fct_ns = -1;      // from started_ns; -1: unfinished
   uint32_t bottleneck = 0;  // busiest port of its path; of a sprayed flow, the receiver's
 };
 
@@ -61,6 +67,7 @@ struct PortUse {
 
 struct RunResult {
   std::vector<FlowResult> flows;  // as in the list
+  std::vector<TaskTimes> tasks;   // of RunOptions::tasks
   int64_t end_ns = 0;
   uint64_t events = 0;
   uint64_t data_delivered = 0;
@@ -71,7 +78,8 @@ struct RunResult {
   double busiest_link = 0;  // utilisation of the busiest port
   std::vector<PortUse> ports;
   QueueSamples queues;
-  Series series;            // empty without sample_ns
+  Series series;                   // empty without sample_ns
+  std::optional<FlowReport> life;  // of RunOptions::life_of
   bool deadlocked = false;  // PFC deadlock: no event left, packets queued behind paused ports
   std::string deadlock;     // the cycle of nodes
   bool stalled = false;     // flows without a route retransmit, nothing is delivered

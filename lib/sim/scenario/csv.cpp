@@ -116,12 +116,14 @@ class Table {
 
 constexpr uint64_t kMostNodes = 1u << 20;
 constexpr double kMostNs = 9e15;
+constexpr double kMostDelayNs = 1e15;  // 11 days
 
 uint32_t mbps_of(Table& table) {
   return static_cast<uint32_t>(std::llround(table.number("gbps", 0.001, 4000) * 1000));
 }
 
-Result<std::vector<uint32_t>> parse_path(const std::string& text) {
+// `what` they are, in messages: "node".
+Result<std::vector<uint32_t>> parse_numbers(const std::string& text, const std::string& what) {
   std::vector<uint32_t> nodes;
   if (text.empty()) return nodes;
   for (const std::string& field : split(text, '-')) {
@@ -130,7 +132,7 @@ Result<std::vector<uint32_t>> parse_path(const std::string& text) {
     const auto [at, error] = std::from_chars(field.data(), end, node);
     if (error != std::errc() || at != end)
       return Error{Code::invalid_argument,
-                   "'" + field + "' is no node; a path is node numbers joined by -"};
+                   "'" + field + "' is no " + what + "; write numbers joined by -"};
     nodes.push_back(node);
   }
   return nodes;
@@ -207,11 +209,43 @@ Result<std::vector<fabric::LinkChange>> read_link_changes(const std::string& fil
   return changes;
 }
 
-Result<std::vector<flow::FlowSpec>> read_flows(const std::string& file) {
+namespace {
+
+// The flow of this row as a message. What it waits for may be in a later row.
+void add_task(Table& table, const flow::FlowSpec& spec, flow::TaskGraph& tasks) {
+  const bool thinks = table.has("think_ns") && !table.text("think_ns").empty();
+  const uint32_t number =
+      tasks.add({.flow = static_cast<uint32_t>(tasks.tasks.size()),
+                 .bytes = spec.bytes,
+                 .delay_ns = thinks ? std::llround(table.number("think_ns", 0, kMostDelayNs)) : 0,
+                 .start_ns = spec.start_ns});
+  if (!table.has("after")) return;
+  const Result<std::vector<uint32_t>> rows = parse_numbers(table.text("after"), "row");
+  if (!rows) return table.fail("after", rows.error().message);
+  for (const uint32_t row : *rows) tasks.wait(number, row);
+}
+
+}  // namespace
+
+void FlowRows::add(FlowRows&& more) {
+  const auto first_flow = static_cast<uint32_t>(flows.size());
+  const auto first_task = static_cast<uint32_t>(tasks.tasks.size());
+  for (flow::Task task : more.tasks.tasks) {
+    if (task.flow != flow::kNoFlow) task.flow += first_flow;
+    tasks.add(task);
+  }
+  for (const flow::Wait& wait : more.tasks.waits)
+    tasks.wait(wait.task + first_task, wait.before + first_task, wait.acknowledged);
+  flows.insert(flows.end(), std::make_move_iterator(more.flows.begin()),
+               std::make_move_iterator(more.flows.end()));
+}
+
+Result<FlowRows> read_flows(const std::string& file) {
   constexpr std::string_view kNeeded[] = {"start_ns", "src", "dst", "bytes"};
   Result<Table> table = Table::open(file, kNeeded);
   if (!table) return table.error();
-  std::vector<flow::FlowSpec> flows;
+  FlowRows rows;
+  const bool waits = table->has("after") || table->has("think_ns");
   const bool has_port = table->has("sport");
   const bool has_target = table->has("dport");
   const bool has_class = table->has("class");
@@ -230,17 +264,24 @@ Result<std::vector<flow::FlowSpec>> read_flows(const std::string& file) {
     if (has_class && !table->text("class").empty())
       spec.data_class = static_cast<uint8_t>(table->whole("class", 1, 7));
     if (has_path) {
-      Result<std::vector<uint32_t>> path = parse_path(table->text("path"));
+      Result<std::vector<uint32_t>> path = parse_numbers(table->text("path"), "node");
       if (!path)
         table->fail("path", path.error().message);
       else
         spec.path = *path;
     }
-    flows.push_back(std::move(spec));
+    if (waits) add_task(*table, spec, rows.tasks);
+    rows.flows.push_back(std::move(spec));
   }
   if (table->failed()) return table->error();
-  if (flows.empty()) return Error{Code::invalid_argument, file + ": has no flows"};
-  return flows;
+  if (rows.flows.empty()) return Error{Code::invalid_argument, file + ": has no flows"};
+  for (const flow::Wait& wait : rows.tasks.waits)
+    if (wait.before >= rows.flows.size())
+      return Error{Code::invalid_argument, file + ": after: flow " + std::to_string(wait.task) +
+                                               " waits for flow " + std::to_string(wait.before) +
+                                               ", there are " + std::to_string(rows.flows.size()) +
+                                               ", counted from 0"};
+  return rows;
 }
 
 Result<std::vector<SizePoint>> read_sizes(const std::string& file) {

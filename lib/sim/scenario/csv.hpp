@@ -10,6 +10,7 @@
 #include "lib/sim/fabric/link_changes.hpp"
 #include "lib/sim/fabric/topology.hpp"
 #include "lib/sim/hosts/flow.hpp"
+#include "lib/sim/tasks/task_graph.hpp"
 #include "weft/result.hpp"
 
 namespace weft::sim::scenario {
@@ -26,7 +27,17 @@ Result<std::vector<fabric::LinkChange>> read_link_changes(const std::string& fil
 
 // start_ns,src,dst,bytes and, if there, sport and dport (of the ECMP hash key; dport is 100 if
 // empty), class (1..7; 3 if empty) and path (node ids joined by -).
-Result<std::vector<flow::FlowSpec>> read_flows(const std::string& file);
+//
+// Flows may wait for others: after (rows of this file, counted from 0, joined by -) and think_ns. A
+// flow then starts think_ns after the last byte of all of these has arrived, and not before
+// start_ns. With one of these columns every flow is a message of its own in `tasks`.
+struct FlowRows {
+  std::vector<flow::FlowSpec> flows;
+  flow::TaskGraph tasks;  // empty without after and think_ns
+  // Appends the flows and tasks of another list.
+  void add(FlowRows&& more);
+};
+Result<FlowRows> read_flows(const std::string& file);
 
 // size_bytes,cdf_percent: a flow-size distribution.
 struct SizePoint {

@@ -15,6 +15,7 @@ flow::RunOptions run_options(const Scenario& scenario, const flow::Parameters& p
     options.queue_until_ns = static_cast<int64_t>(parameters[Net::queue_until]);
   options.detection_ns = static_cast<int64_t>(parameters[Net::detection]);
   options.link_changes = scenario.link_changes;
+  if (!scenario.tasks.tasks.empty()) options.tasks = &scenario.tasks;
   if (scenario.until_ns) options.until_ns = *scenario.until_ns;
   return options;
 }

@@ -10,6 +10,7 @@
 #include "lib/base/installed/scenario_file.hpp"
 #include "lib/base/module/plugin.hpp"
 #include "lib/congestion/registry.hpp"
+#include "lib/sim/scenario/job_tables.hpp"
 #include "lib/sim/scenario/networks.hpp"
 #include "lib/sim/scenario/plugins.hpp"
 #include "lib/sim/scenario/rows.hpp"
@@ -68,9 +69,9 @@ Result<std::vector<SizePoint>> sizes_of(const std::string& file, const std::stri
   return read_sizes(base::file_beside(file, "workloads/cdf_" + name + ".csv"));
 }
 
-// One [[flows]] table.
+// One [[flows]] table. Flows that wait for others go into `waiting`.
 FlowList make_flows(Reader& reader, Section& section, const fabric::Topology& topology,
-                    base::Random& random) {
+                    base::Random& random, FlowRows& waiting) {
   const std::string kind = section.text("kind");
   if (base::is_plugin_path(kind))
     return generate_by_plugin(kind, reader, section, topology, random);
@@ -87,9 +88,11 @@ FlowList make_flows(Reader& reader, Section& section, const fabric::Topology& to
   if (reader.failed()) return {};
   if (kind == "list") return read_flow_rows(reader, section, topology);
   if (kind == "csv") {
-    Result<FlowList> flows = read_flows(base::file_beside(reader.file, source));
-    if (!flows) section.fail("file", flows.error().message);
-    return flows ? *flows : FlowList();
+    Result<FlowRows> rows = read_flows(base::file_beside(reader.file, source));
+    if (!rows) section.fail("file", rows.error().message);
+    if (!rows || rows->tasks.tasks.empty()) return rows ? rows->flows : FlowList();
+    waiting.add(std::move(*rows));
+    return {};
   }
   if (kind == "poisson") {
     Result<std::vector<SizePoint>> points = sizes_of(reader.file, sizes);
@@ -117,19 +120,29 @@ FlowList make_flows(Reader& reader, Section& section, const fabric::Topology& to
 
 void read_flow_tables(Reader& reader, const toml::table& root, uint64_t seed, Scenario& scenario) {
   const toml::array* const tables = root["flows"].as_array();
-  if (tables == nullptr || tables->empty()) return reader.fail(nullptr, "", "has no [[flows]]");
+  if (tables == nullptr && !scenario.jobs.empty()) return;
+  if (tables == nullptr || tables->empty())
+    return reader.fail(nullptr, "", "has no [[flows]] and no [[jobs]]");
   base::Random random(seed);
+  FlowRows waiting;
   for (const toml::node& node : *tables) {
     const toml::table* const table = node.as_table();
     if (table == nullptr) return reader.fail(&node, "flows", "must be tables: [[flows]]");
     Section section(reader, *table, "flows");
     const auto data_class = static_cast<uint8_t>(section.number("class", 0, 1, 7));
-    FlowList more = make_flows(reader, section, scenario.topology, random);
+    const size_t before = waiting.flows.size();
+    FlowList more = make_flows(reader, section, scenario.topology, random, waiting);
     if (data_class != 0)
       for (flow::FlowSpec& flow : more) flow.data_class = data_class;
+    for (size_t i = before; data_class != 0 && i < waiting.flows.size(); ++i)
+      waiting.flows[i].data_class = data_class;
     scenario.flows.insert(scenario.flows.end(), more.begin(), more.end());
   }
   sort_by_start(scenario.flows);
+  FlowRows all{.flows = std::move(scenario.flows)};
+  all.add(std::move(waiting));
+  scenario.flows = std::move(all.flows);
+  scenario.tasks = std::move(all.tasks);
 }
 
 // One [[events]] table: what happens to a link, and when.
@@ -259,13 +272,14 @@ Result<Scenario> scenario_of(const toml::parse_result& parsed, const std::string
   Scenario scenario{.topology = std::move(*topology)};
   Section section(reader, root, "");
   scenario.title = section.text("title");
-  for (const char* const key : {"network", "flows", "events", "run", "set", "sweep"})
+  for (const char* const key : {"network", "flows", "jobs", "events", "run", "set", "sweep"})
     (void)section.node(key);
   section.finish();
   read_run(reader, root, scenario);
   read_settings(reader, root, scenario);
   read_sweeps(reader, root, scenario);
   read_events(reader, root, scenario);
+  read_job_tables(reader, root, scenario);
   if (!reader.failed()) read_flow_tables(reader, root, seed, scenario);
   if (reader.failed()) return reader.error;
   if (scenario.controllers.empty()) scenario.controllers = {"hpcc"};

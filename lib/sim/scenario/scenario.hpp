@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/sim/run/simulation.hpp"
+#include "lib/sim/scenario/job_spec.hpp"
 #include "lib/sim/scenario/workload.hpp"
 #include "lib/sim/scheme/parameters.hpp"
 #include "weft/result.hpp"
@@ -19,6 +20,8 @@ struct Scenario {
   std::string title;
   fabric::Topology topology;
   FlowList flows;
+  flow::TaskGraph tasks;  // of flows that wait for others; jobs are not in it
+  std::vector<JobSpec> jobs;
   std::vector<fabric::LinkChange> link_changes;
   std::vector<std::string> controllers;
   std::vector<std::pair<std::string, std::string>> settings;  // key, value
@@ -35,7 +38,8 @@ Result<Scenario> read_scenario(const std::string& name, uint64_t seed);
 // The same of the text of such a file; files that it names are looked for from the current folder.
 Result<Scenario> parse_scenario(const std::string& text, uint64_t seed);
 
-// The options of a run with `seed`, of which the scenario and the parameters have a part.
+// The options of a run with `seed`, of which the scenario and the parameters have a part. The
+// scenario must outlive them: the tasks of flows that wait for others are its own.
 flow::RunOptions run_options(const Scenario& scenario, const flow::Parameters& parameters,
                              uint64_t seed);
 

@@ -31,6 +31,13 @@ void Hosts::start(uint32_t number, const FlowSpec& spec) {
   flow.packets = static_cast<uint32_t>((spec.bytes + scheme_.payload - 1) / scheme_.payload);
   flow.last_payload =
       static_cast<uint32_t>(spec.bytes - uint64_t{flow.packets - 1} * scheme_.payload);
+  flow.released = flow.packets;
+  flow.has_messages = messages_ != nullptr && messages_->carries(number);
+  if (flow.has_messages) {
+    flow.packets = messages_->packets(number);
+    flow.released = messages_->released(number);
+    flow.last_payload = messages_->payload(number, flow.packets - 1);
+  }
   flow.src = spec.src;
   flow.dst = spec.dst;
   flow.next_send = flow.progress_at = wheel_.now();
@@ -41,6 +48,16 @@ void Hosts::start(uint32_t number, const FlowSpec& spec) {
   nic.flows.push_back(number);
   nic.ready.push_back(wheel_.now());
   arm_timer(number, flow);
+  serve_nic(nic_port(flow.src));
+}
+
+void Hosts::release(uint32_t number, const FlowSpec& spec) {
+  FlowState& flow = flows_[number];
+  if (flow.packets == 0) return start(number, spec);
+  if (flow.next == flow.acked) flow.progress_at = wheel_.now();  // the RTO begins
+  flow.released = messages_->released(number);
+  arm_timer(number, flow);
+  refresh(number, flow);
   serve_nic(nic_port(flow.src));
 }
 
@@ -65,6 +82,7 @@ void Hosts::receive_data(const Packet& packet) {
   if (packet.number == flow.expected) {
     ++flow.expected;
     flow.nak_sent_for = UINT32_MAX;
+    if (flow.has_messages) messages_->arrived(packet.flow, flow.expected);
     return send_answer(packet, Event::ack, cnp);
   }
   const bool new_gap = packet.number > flow.expected && flow.nak_sent_for != flow.expected;
@@ -117,6 +135,7 @@ void Hosts::receive_answer(const Packet& packet) {
     flow.acked = packet.number;
     flow.next = std::max(flow.next, flow.acked);  // acknowledged after a go-back-N
     flow.progress_at = wheel_.now();
+    if (flow.has_messages) messages_->acknowledged(packet.flow, flow.acked);
   }
   if (packet.tag.event == Event::nak) go_back(packet.flow, flow, congestion::Loss::Reason::gap);
   if (flow.done()) {

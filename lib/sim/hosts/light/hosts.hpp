@@ -16,6 +16,7 @@
 #include "lib/sim/fabric/fabric.hpp"
 #include "lib/sim/hosts/flow.hpp"
 #include "lib/sim/scheme/scheme.hpp"
+#include "lib/sim/tasks/messages.hpp"
 
 namespace weft::sim::flow {
 
@@ -27,6 +28,10 @@ class Hosts {
 
   // Opens a flow: its first packet may leave at once.
   void start(uint32_t flow, const FlowSpec& spec);
+  // Flows that `messages` knows send what it has released; before the first of them starts.
+  void use_messages(Messages& messages) { messages_ = &messages; }
+  // More of a flow's messages may be sent; the first time, the flow starts.
+  void release(uint32_t flow, const FlowSpec& spec);
   // A packet has arrived at its destination host.
   void deliver(const fabric::Packet& packet);
   // nic_wake: the NIC of `port` may send.
@@ -75,6 +80,7 @@ class Hosts {
   void arm_timer(uint32_t number, FlowState& flow);
   void compact(Nic& nic);
   int64_t gap(const FlowState& flow, double rate) const noexcept;
+  uint32_t payload_of(uint32_t number, const FlowState& flow) const noexcept;
 
   const congestion::Preset& preset(const FlowState& flow) const noexcept {
     return scheme_.presets[scheme_.preset_of_node[flow.src]];
@@ -92,6 +98,7 @@ class Hosts {
   std::vector<FlowState> flows_;
   std::vector<Nic> nics_;  // by node
   std::vector<int64_t> finished_at_;
+  Messages* messages_ = nullptr;
   size_t finished_ = 0;
   uint64_t data_delivered_ = 0;
   uint64_t retransmitted_ = 0;

@@ -111,9 +111,9 @@ bool Hosts::send_queued_answer(uint32_t number, fabric::Port& port) {
 void Hosts::send_data(uint32_t number, Nic& nic, uint32_t index, uint32_t c) {
   const uint32_t flow_number = nic.flows[index];
   FlowState& flow = flows_[flow_number];
-  WEFT_DCHECK(!flow.done() && flow.next < flow.packets && flow.slot == index);
+  WEFT_DCHECK(!flow.done() && flow.next < flow.released && flow.slot == index);
   nic.after[c] = index + 1;
-  const uint32_t payload = flow.next + 1 == flow.packets ? flow.last_payload : scheme_.payload;
+  const uint32_t payload = payload_of(flow_number, flow);
   const auto now_ns = static_cast<uint32_t>(wheel_.now() / 1000);
   Packet packet{};
   packet.tag.event = Event::data;
@@ -138,11 +138,17 @@ void Hosts::send_data(uint32_t number, Nic& nic, uint32_t index, uint32_t c) {
   if (next != kNever) plan_wake(number, nic, next);
 }
 
+// Of the packet to be sent next.
+uint32_t Hosts::payload_of(uint32_t number, const FlowState& flow) const noexcept {
+  if (flow.has_messages) return messages_->payload(number, flow.next);
+  return flow.next + 1 == flow.packets ? flow.last_payload : scheme_.payload;
+}
+
 // Updates in the NIC's list when the flow may send.
 void Hosts::refresh(uint32_t, FlowState& flow) {
   WEFT_DCHECK(flow.acked <= flow.next && flow.next <= flow.packets);
   int64_t at = kNever;
-  if (flow.next < flow.packets) {
+  if (flow.next < flow.released) {
     const uint64_t in_flight =
         flow.payload_of(flow.next, scheme_.payload) - flow.payload_of(flow.acked, scheme_.payload);
     if (in_flight < flow.controller.window()) at = flow.next_send;

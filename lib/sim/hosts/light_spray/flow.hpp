@@ -12,6 +12,7 @@
 #include "lib/congestion/path_policy.hpp"
 #include "lib/sim/hosts/flow.hpp"
 #include "lib/sim/hosts/light_spray/sequence_bits.hpp"
+#include "lib/sim/tasks/messages.hpp"
 
 namespace weft::sim::spray {
 
@@ -66,16 +67,24 @@ struct Receiver {
 
 struct alignas(64) Flow {
   uint32_t packets = 0;
+  uint32_t released = 0;    // of these, packets that may be sent (tasks/messages.hpp)
   uint32_t last_bytes = 0;  // of its last packet
   uint32_t src = 0;
   uint32_t dst = 0;
+  // Not null: the flow carries messages, and is number `self` there.
+  const flow::Messages* messages = nullptr;
+  uint32_t self = 0;
+  uint32_t header = 0;
   Sender sender;
   Receiver receiver;
 
   bool done() const noexcept { return sender.cumulative == packets; }
-  bool has_work() const noexcept { return sender.lost > 0 || sender.next < packets; }
+  bool has_work() const noexcept { return sender.lost > 0 || sender.next < released; }
+  // Nothing to send, and all that was sent is acknowledged: the flow waits for its next message.
+  bool idle() const noexcept { return sender.cumulative == released; }
   uint32_t bytes_of(uint32_t number, uint32_t full_bytes) const noexcept {
     WEFT_DCHECK(number < packets);
+    if (messages != nullptr) return messages->payload(self, number) + header;
     return number + 1 == packets ? last_bytes : full_bytes;
   }
   // Takes an outstanding packet out of flight, to be retransmitted.

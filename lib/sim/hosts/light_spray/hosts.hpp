@@ -29,6 +29,9 @@ class Hosts {
 
   // Opens a flow: its first packet may leave at once.
   void start(uint32_t flow, const flow::FlowSpec& spec);
+  // See light/hosts.hpp.
+  void use_messages(flow::Messages& messages) { messages_ = &messages; }
+  void release(uint32_t flow, const flow::FlowSpec& spec);
   // A packet has arrived at its destination host.
   void deliver(const fabric::Packet& packet);
   // nic_wake, flow_timer, host_timer.
@@ -75,6 +78,7 @@ class Hosts {
   void probe(uint32_t number);
   void arm_timer(uint32_t number);
   void finish(uint32_t number);
+  void take_messages(uint32_t number);
 
   // The receiver (receiver.cpp).
   void receive_data(const fabric::Packet& packet);
@@ -102,6 +106,7 @@ class Hosts {
   std::vector<Flow> flows_;
   std::vector<Nic> nics_;  // by node
   std::vector<int64_t> finished_at_;
+  flow::Messages* messages_ = nullptr;
   size_t finished_ = 0;
   uint64_t data_delivered_ = 0;
   uint64_t retransmitted_ = 0;

@@ -107,6 +107,7 @@ void Hosts::receive_data(const Packet& packet) {
   receiver.received += packet.bytes;
   receiver.ack_requested |= requests_ack;
   const bool closed = record_arrival(receiver, number);
+  if (flow.messages != nullptr) messages_->arrived(packet.flow, receiver.expected);
   if (credited_ && receiver.expected == flow.packets)
     nics_[flow.dst].pacer->remove(receiver.credit_number);
   if (!packet.tag.marked && !first && !requests_ack && !closed &&

@@ -47,7 +47,7 @@ void Hosts::timer(const Packet& event) {
   Flow& flow = flows_[event.flow];
   WEFT_DCHECK(event.at == flow.sender.timer_at);
   flow.sender.timer_at = kNever;
-  if (flow.done()) return;
+  if (flow.done() || flow.idle()) return;
   uint32_t packet = 0;
   if (!find_oldest(flow.sender, packet)) {
     if (!flow.sender.queued) probe(event.flow);

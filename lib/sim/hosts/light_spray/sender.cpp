@@ -83,6 +83,8 @@ void Hosts::start(uint32_t number, const flow::FlowSpec& spec) {
   flow.packets = static_cast<uint32_t>((spec.bytes + scheme_.payload - 1) / scheme_.payload);
   const uint64_t before = uint64_t{flow.packets - 1} * scheme_.payload;
   flow.last_bytes = static_cast<uint32_t>(spec.bytes - before) + scheme_.header;
+  flow.released = flow.packets;
+  if (messages_ != nullptr && messages_->carries(number)) take_messages(number);
   flow.src = spec.src;
   flow.dst = spec.dst;
   spray_.routes.set(number, spec.src, spec.dst);
@@ -95,6 +97,26 @@ void Hosts::start(uint32_t number, const flow::FlowSpec& spec) {
     nic.flow_of_sender.push_back(number);
   }
   try_send(number);
+}
+
+void Hosts::take_messages(uint32_t number) {
+  Flow& flow = flows_[number];
+  flow.messages = messages_;
+  flow.self = number;
+  flow.header = scheme_.header;
+  flow.packets = messages_->packets(number);
+  flow.released = messages_->released(number);
+  flow.last_bytes = flow.bytes_of(flow.packets - 1, full_bytes_);
+}
+
+void Hosts::release(uint32_t number, const flow::FlowSpec& spec) {
+  Flow& flow = flows_[number];
+  if (flow.packets == 0) return start(number, spec);
+  flow.released = messages_->released(number);
+  try_send(number);
+  if (!credited_ || may_send(flow) || flow.sender.queued) return;
+  probe(number);  // for credit
+  arm_timer(number);
 }
 
 bool Hosts::may_send(const Flow& flow) const noexcept {
@@ -128,7 +150,7 @@ void Hosts::send_packet(uint32_t number, uint32_t port) {
   }
   if (credited_) sender.requested = credit_to_request(flow);
   // A packet after which the sender cannot continue requests an immediate acknowledgement.
-  const bool requests_ack = again || sender.next == flow.packets ||
+  const bool requests_ack = again || sender.next == flow.released ||
                             (credited_ && sender.controller.credit(preset(flow.src)) <= 0) ||
                             static_cast<uint64_t>(std::max<int64_t>(
                                 sender.bytes_in_flight + bytes, 0)) >= sender.controller.window();
@@ -151,9 +173,11 @@ void Hosts::send_packet(uint32_t number, uint32_t port) {
 uint32_t Hosts::credit_to_request(const Flow& flow) const noexcept {
   const Sender& sender = flow.sender;
   const congestion::Preset& rules = preset(flow.src);
-  const bool unsent = sender.next < flow.packets;
-  int64_t bytes = int64_t{full_bytes_} * (flow.packets - sender.next + sender.lost);
-  const bool short_one = unsent || (sender.lost > 0 && sender.to_retransmit.test(flow.packets - 1));
+  const bool unsent = sender.next < flow.released;
+  int64_t bytes = int64_t{full_bytes_} * (flow.released - sender.next + sender.lost);
+  const bool short_one =
+      flow.released == flow.packets &&
+      (unsent || (sender.lost > 0 && sender.to_retransmit.test(flow.packets - 1)));
   if (short_one) bytes -= full_bytes_ - flow.last_bytes;
   if (sender.controller.window() != congestion::kNoWindow)
     bytes = std::min(bytes, static_cast<int64_t>(sender.controller.window()) + full_bytes_);
@@ -183,6 +207,7 @@ void Hosts::receive_ack(const Packet& packet) {
   }
   take_cumulative(flow, packet.number, full_bytes_);
   take_selective(flow, block, full_bytes_);
+  if (flow.messages != nullptr) messages_->acknowledged(packet.flow, sender.cumulative);
   // A packet that arrived twice was counted once: correct the error of bytes_in_flight.
   if (sender.outstanding_packets == 0) sender.bytes_in_flight = 0;
   ack.acked = uint64_t{sender.cumulative} * scheme_.payload;
