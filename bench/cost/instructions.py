@@ -23,6 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build/release")).resolve() / "bin"
 RECORDED = pathlib.Path(__file__).with_suffix(".json")
 MOST = 1.03
+# SRD acknowledges SENDs when a clock says so, which runs on while callgrind slows the program.
+MOST_OF = {"SEND srd+shm": 1.08}
 COUNT = 2048
 # What is counted, the function of weft_cost that does it, and its arguments.
 ROWS = [
@@ -77,7 +79,7 @@ def main():
             print(f"{name:32} {now:8,}")
             continue
         print(f"{name:32} {now:8,} {before:9,}  {now / before:.3f}", flush=True)
-        if now > MOST * before:
+        if now > MOST_OF.get(name, MOST) * before:
             grown.append(name)
     if record:
         said = json.dumps({"compiler": here, "instructions": figures}, indent=2)
@@ -85,7 +87,7 @@ def main():
     elif not known:
         print(f"not compared: recorded with {recorded['compiler']}, this is {here}")
     elif grown:
-        print(f"more than {MOST - 1:.0%} above what is recorded: {', '.join(grown)}; "
+        print(f"grown more than noise explains (3 %): {', '.join(grown)}; "
               "see where they go (docs/programs.md, weft_cost), or record them with their reason")
         return 1
     return 0

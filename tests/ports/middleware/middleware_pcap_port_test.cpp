@@ -145,8 +145,7 @@ Bytes make_packet(const Setup& s, uint8_t opcode, uint32_t payload, uint16_t ip_
 void exchange(Setup& s, bool sign) {
   uint16_t id = 0;
   for (int round = 0; round < 3; ++round) {
-    // 0xC0 and up are the manufacturers': the oracle and tshark know none of them.
-    for (int opcode = 0; opcode < 0xC0; ++opcode) {
+    for (int opcode = 0; opcode < 0xC0; ++opcode) {  // above: the manufacturers', not the oracle's
       if (!wire::opcode_info(static_cast<uint8_t>(opcode)).known()) continue;
       const auto payload = static_cast<uint32_t>(1 + round + opcode % 4 + round * 400);
       ++id;
