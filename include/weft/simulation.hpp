@@ -46,6 +46,7 @@ struct Link {
 // Takes the links of a network.
 class Links {
  public:
+  // Copies `link`. Its rate and delay are checked once all links are there.
   virtual void add(const Link& link) = 0;
 
  protected:
@@ -88,6 +89,7 @@ struct Flow {
 // Takes the flows of a workload, in any order.
 class Flows {
  public:
+  // Copies `flow`, which is checked with all others of the scenario.
   virtual void add(const Flow& flow) = 0;
 
  protected:
