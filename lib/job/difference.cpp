@@ -147,7 +147,8 @@ class Reasons {
   void add_controller() {
     const double faster = level_.step_s * 1e9 / double(figures_.median_step_ns);
     if (faster > 1)
-      add("flow level assumes acknowledgements against all data: here links carry more payload");
+      list_.push_back(
+          "flow level assumes acknowledgements against all data: here links carry more payload");
     else
       add("controller: no queue, pause or loss stands out; %s leaves links idle, the busiest is "
           "used %.0f %% of the time",
