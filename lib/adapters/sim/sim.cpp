@@ -81,7 +81,7 @@ weft_code weft_sim_open(const char* scenario, uint64_t seed, weft_sim** made) {
   return call({{"scenario", scenario}, {"sim", made}}, [&] {
     Result<sim::scenario::Scenario> found = read(scenario, seed);
     if (!found) return failed(found.error());
-    auto it = std::make_unique<weft_sim>(std::move(*found), sim::flow::Parameters());
+    std::unique_ptr<weft_sim> it(new weft_sim{std::move(*found), sim::flow::Parameters()});
     for (const auto& [key, value] : it->scenario.settings)
       if (const Result<void> set = it->parameters.set(key, value); !set) return failed(set.error());
     *made = it.release();
