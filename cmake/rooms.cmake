@@ -36,33 +36,45 @@ weft_room(transport lib/transport base wire memory congestion)
 weft_room(roce lib/roce transport base wire memory congestion)
 weft_room(srd lib/srd transport base wire memory congestion)
 weft_room(driver lib/driver base memory transport)
-weft_room(sim lib/sim base wire congestion transport roce srd)
 weft_room(crypto lib/crypto base)
 include(cmake/crypto.cmake)
 weft_room(verbs lib/verbs base memory crypto)
-# What ports share, wrap them in, and the port of the simulator, which no device string names.
+# What ports share, and wrap them in.
 weft_room(port_ethernet providers/port/ethernet transport wire memory base)
 weft_room(port_middleware providers/port/middleware transport wire memory base)
-weft_room(port_sim providers/port/sim transport wire memory base sim)
 weft_room(software providers/software verbs driver roce srd transport congestion wire memory base
           port_middleware)
 include(cmake/ports.cmake)
 include(cmake/providers.cmake)
 
-# Above the public API, which weft_verbs implements.
-weft_room(collective lib/collective base crypto verbs)
-weft_names_in(lib/collective/algorithm *.cpp FILES)
-weft_registry(weft_collective HEADER lib/collective/plan/manifest.hpp NAMESPACE weft::collective
-              TYPE AlgorithmFile PREFIX algorithms_of FUNCTION algorithm_files NAMES ${FILES})
-# Schedules of collectives on the simulator's fabric.
-weft_room(job lib/job base sim collective)
-weft_room(message lib/message base)
 # The C API, a part of libweft.
 weft_room(c lib/adapters/c verbs)
-# The C API of the simulator, a part of libweft.so.
-weft_room(c_sim lib/adapters/sim c sim congestion)
 set_source_files_properties(lib/adapters/c/text.cpp PROPERTIES COMPILE_DEFINITIONS
                             WEFT_VERSION="${PROJECT_VERSION}")
+
+# What the core leaves out: the simulator with its port, which no device string names, collectives,
+# which stand above the public API, and what is built of both.
+if(NOT WEFT_CORE)
+  weft_room(sim lib/sim base wire congestion transport roce srd)
+  weft_room(port_sim providers/port/sim transport wire memory base sim)
+  weft_room(collective lib/collective base crypto verbs)
+  weft_names_in(lib/collective/algorithm *.cpp FILES)
+  weft_registry(weft_collective HEADER lib/collective/plan/manifest.hpp NAMESPACE weft::collective
+                TYPE AlgorithmFile PREFIX algorithms_of FUNCTION algorithm_files NAMES ${FILES})
+  # Schedules of collectives on the simulator's fabric.
+  weft_room(job lib/job base sim collective)
+  weft_room(message lib/message base)
+  # The C API of the simulator, a part of libweft.so.
+  weft_room(c_sim lib/adapters/sim c sim congestion)
+  # What a peer may send to the plug-in of NCCL, for its tests too. It needs no other room.
+  add_library(weft_nccl_wire STATIC lib/adapters/nccl/handle.cpp lib/adapters/nccl/messages.cpp)
+  target_include_directories(weft_nccl_wire PUBLIC ${PROJECT_SOURCE_DIR}/include
+                                                   ${PROJECT_SOURCE_DIR})
+  # Everything, for tests and benchmarks that are not about one room.
+  add_library(weft_all INTERFACE)
+  target_link_libraries(weft_all INTERFACE weft_job weft_collective weft_providers weft_port_sim)
+endif()
+
 # gcc clears a struct of 100 bytes by `rep stos`, which takes as long as all else done with it.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   set_source_files_properties(
@@ -74,15 +86,6 @@ endif()
 # Loops over elements: -O2 of gcc 12 does not vectorise them.
 set_source_files_properties(lib/collective/arithmetic/arithmetic.cpp lib/srd/receive/execute_add.cpp
                             PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>")
-
-# What a peer may send to the plug-in of NCCL, for its tests too. It needs no other room.
-add_library(weft_nccl_wire STATIC lib/adapters/nccl/handle.cpp lib/adapters/nccl/messages.cpp)
-target_include_directories(weft_nccl_wire PUBLIC ${PROJECT_SOURCE_DIR}/include
-                                                 ${PROJECT_SOURCE_DIR})
-
-# Everything, for tests and benchmarks that are not about one room.
-add_library(weft_all INTERFACE)
-target_link_libraries(weft_all INTERFACE weft_job weft_collective weft_providers weft_port_sim)
 
 if(WEFT_HAVE_ISAL)
   target_compile_definitions(weft_wire PRIVATE WEFT_HAVE_ISAL=1)
