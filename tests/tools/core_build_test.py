@@ -36,8 +36,8 @@ class Core(unittest.TestCase):
     @unittest.skipUnless(os.environ.get("WEFT_TEST_LONG"), "builds for minutes: --long")
     def test_builds_and_measures(self):
         subprocess.run(["ninja", "-C", self.build, "programs"], check=True, capture_output=True)
-        report = subprocess.run([self.build / "bin/weft_report", "--seconds", "0.02", "--sizes", "8"],
-                                capture_output=True, text=True)
+        command = [self.build / "bin/weft_report", "--seconds", "0.02", "--sizes", "8"]
+        report = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(report.returncode, 0, report.stderr)
         self.assertIn("0 wrong: data verified", report.stdout)
 
