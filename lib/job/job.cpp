@@ -107,7 +107,7 @@ Result<Job> add_job(const JobSpec& spec, const sim::fabric::Topology& topology,
   const auto failed = [&](const Error& error) {
     return Error{error.code, spec.place + (spec.place.empty() ? "" : ": ") + error.message};
   };
-  WEFT_CHECK(spec.nics > 0 && spec.hosts.size() >= 2 * spec.nics);
+  WEFT_CHECK(spec.nics > 0 && spec.hosts.size() >= 2 * uint64_t{spec.nics});
   Result<Job> job = resolve_names(spec);
   if (!job) return failed(job.error());
   Result<void> done = choose_algorithm(*job);

@@ -94,6 +94,7 @@ class Jobs(unittest.TestCase):
         for change, message in (
                 (('"ring"', '"rings"'), "no algorithm 'rings' for all_reduce; there are: "),
                 (("ranks = 4", "ranks = 9"), "from host 0 on there are 8 NICs, for 9 ranks of 1"),
+                (("first = 4", f"nics = {2**31}"), f"two ranks or more, of {2**31} NICs each"),
                 (("steps = 2", "step = 2"), "jobs.step: is no key here; there are "),
                 (("bytes = 800_000", ""), "bytes: must be the size of a rank's larger buffer"),
                 (("first = 4", "hosts = [1, 1]"), "names a host twice")):

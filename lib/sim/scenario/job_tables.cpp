@@ -33,7 +33,7 @@ std::vector<uint32_t> hosts_of(Section& section, const fabric::Topology& topolog
     for (uint32_t i = 0; i < ranks * nics; ++i)
       hosts.push_back(topology.hosts()[first + i * stride]);
   }
-  if (hosts.size() < 2 * nics || hosts.size() % nics != 0)
+  if (hosts.size() < 2 * uint64_t{nics} || hosts.size() % nics != 0)
     section.fail(list != nullptr ? "hosts" : "ranks",
                  "a job has two ranks or more, of " + std::to_string(nics) + " NICs each");
   std::vector<uint32_t> sorted = hosts;
