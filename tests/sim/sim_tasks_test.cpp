@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/base/random.hpp"
+#include "lib/sim/tasks/task_run.hpp"
 #include "tests/sim/sim_support.hpp"
 
 namespace weft::sim::flow {
@@ -124,6 +125,163 @@ TEST_CASE("graphs that cannot run are refused with the task") {
   CHECK(message_of(missing, {}) == "task 2: is waited for or waits, but there are only 2");
   CHECK(message_of(sound, with({{"host.fidelity", "engine"}})).find("host.fidelity") !=
         std::string::npos);
+}
+
+TEST_CASE("each wrong number of a graph is refused, and the largest right ones are not") {
+  const std::vector<FlowSpec> flows = {{.src = 0, .dst = 1, .bytes = 1000},
+                                       {.src = 1, .dst = 0, .bytes = 500}};
+  constexpr int64_t kMost = kNever / 4000;
+  const auto message_of = [&](const Task& task) {
+    TaskGraph graph;
+    graph.add({.flow = 0, .bytes = 1000});
+    graph.add(task);
+    const Result<void> checked = check_tasks(graph, flows);
+    return checked ? std::string() : checked.error().message;
+  };
+  CHECK(message_of({.delay_ns = -1}) == "task 1: has a time before 0");
+  CHECK(message_of({.start_ns = -1}) == "task 1: has a time before 0");
+  CHECK(message_of({.delay_ns = kMost + 1}) == "task 1: has a time beyond 26 days");
+  CHECK(message_of({.start_ns = kMost + 1}) == "task 1: has a time beyond 26 days");
+  CHECK(message_of({.delay_ns = kMost, .start_ns = kMost}) == "");
+  CHECK(message_of({.flow = 1, .bytes = 0}) == "task 1: is a message of 0 bytes");
+  CHECK(message_of({.flow = 2, .bytes = 1}) == "task 1: is a message of flow 2, there are 2");
+  CHECK(message_of({.flow = 1, .bytes = 500}) == "");
+  TaskGraph graph;
+  graph.add({.flow = 0, .bytes = 1000});  // the other flow carries no message
+  graph.add({});
+  graph.add({});
+  CHECK(check_tasks(graph, flows));
+  graph.wait(2, 1);
+  graph.wait(2, 0, true);
+  graph.wait(1, 0);
+  CHECK(check_tasks(graph, flows));
+  TaskGraph unknown = graph;
+  unknown.wait(3, 0);
+  REQUIRE_FALSE(check_tasks(unknown, flows));
+  CHECK(check_tasks(unknown, flows).error().message ==
+        "task 3: is waited for or waits, but there are only 3");
+  TaskGraph itself = graph;
+  itself.wait(1, 1);
+  REQUIRE_FALSE(check_tasks(itself, flows));
+  CHECK(check_tasks(itself, flows).error().message ==
+        "task 1: waits for itself, through other tasks");
+  TaskGraph circle = graph;
+  circle.wait(0, 2);  // through two, one of them acknowledged
+  CHECK_FALSE(check_tasks(circle, flows));
+}
+
+TEST_CASE("the packets of messages: which are full, which may be sent, which have ended") {
+  TaskGraph graph;
+  graph.add({.flow = 1, .bytes = 2500});  // packets 0..2 of its flow
+  graph.add({});
+  graph.add({.flow = 0, .bytes = 1000});
+  graph.add({.flow = 1, .bytes = 1});     // 3
+  graph.add({.flow = 1, .bytes = 2000});  // 4, 5
+  Messages messages(graph, 3, 1000);
+  CHECK(messages.carries(0));
+  CHECK(messages.carries(1));
+  CHECK_FALSE(messages.carries(2));
+  CHECK(messages.packets(0) == 1);
+  CHECK(messages.packets(1) == 6);
+  CHECK(messages.packets(2) == 0);
+  const uint32_t payloads[] = {1000, 1000, 500, 1, 1000, 1000};
+  for (uint32_t i = 0; i < 6; ++i) CHECK(messages.payload(1, i) == payloads[i]);
+  CHECK(messages.payload(0, 0) == 1000);
+
+  uint32_t task = 99;
+  const uint32_t ends[] = {3, 4, 6}, order[] = {0, 3, 4};
+  CHECK(messages.released(1) == 0);
+  for (size_t i = 0; i < 3; ++i) {
+    REQUIRE(messages.next_task(1, task));
+    CHECK(task == order[i]);
+    messages.release(1);
+    CHECK(messages.released(1) == ends[i]);
+  }
+  CHECK_FALSE(messages.next_task(1, task));
+  CHECK_FALSE(messages.next_task(2, task));
+  CHECK(messages.released(0) == 0);
+
+  CHECK_FALSE(messages.has_ends());
+  messages.arrived(1, 2);  // the last packet of the first message is missing
+  CHECK_FALSE(messages.has_ends());
+  messages.arrived(1, 5);  // two at once
+  messages.arrived(1, 5);  // nothing new
+  messages.acknowledged(1, 3);
+  CHECK(messages.has_ends());
+  const std::vector<Messages::End> ended = messages.take_ends();
+  REQUIRE(ended.size() == 3);
+  CHECK((ended[0].task == 0 && !ended[0].acknowledged));
+  CHECK((ended[1].task == 3 && !ended[1].acknowledged));
+  CHECK((ended[2].task == 0 && ended[2].acknowledged));
+  CHECK_FALSE(messages.has_ends());
+  messages.arrived(1, 6);
+  REQUIRE(messages.has_ends());
+  CHECK(messages.take_ends()[0].task == 4);
+}
+
+TEST_CASE("tasks begin when all that they wait for has ended, in time and in any number") {
+  TaskGraph graph;
+  const uint32_t first = graph.add({.delay_ns = 5, .start_ns = 100});
+  const uint32_t second = graph.add({.start_ns = 20});
+  const uint32_t message = graph.add({.flow = 0, .bytes = 10, .delay_ns = 3});
+  const uint32_t behind = graph.add({.flow = 0, .bytes = 10});  // free, but for the order
+  const uint32_t both = graph.add({.delay_ns = 7});
+  graph.wait(message, second);
+  graph.wait(both, first);
+  graph.wait(both, message, true);
+  TaskRun run(graph, 1, 1000);
+  CHECK(run.advance(0).empty());
+  CHECK(run.next() == 20'000);  // ps
+  CHECK(run.plan_event(0));
+  CHECK_FALSE(run.plan_event(0));  // there is one already
+  CHECK(run.advance(20'000).empty());
+  CHECK(run.times()[second].arrived_ns == 20);
+  CHECK(run.times()[second].acknowledged_ns == 20);
+  CHECK(run.next() == 23'000);
+  CHECK(run.plan_event(20'000));
+  CHECK(run.advance(23'000) == std::vector<uint32_t>{0});
+  CHECK(run.messages().released(0) == 2);
+  CHECK(run.times()[message].started_ns == 23);
+  CHECK(run.times()[behind].started_ns == 23);
+  CHECK(run.next() == 105'000);
+  run.messages().arrived(0, 1);
+  CHECK(run.advance(50'000).empty());
+  CHECK(run.times()[message].arrived_ns == 50);
+  CHECK(run.times()[message].acknowledged_ns == -1);
+  CHECK(run.advance(105'000).empty());
+  CHECK(run.times()[first].started_ns == 100);
+  CHECK(run.times()[first].arrived_ns == 105);
+  CHECK(run.times()[both].started_ns == -1);  // the message is not acknowledged
+  CHECK(run.next() == kNever);
+  run.messages().acknowledged(0, 1);
+  CHECK(run.advance(200'000).empty());
+  CHECK(run.times()[both].started_ns == 200);
+  CHECK(run.next() == 207'000);
+  run.messages().arrived(0, 2);
+  run.messages().acknowledged(0, 2);
+  CHECK_FALSE(run.done());
+  CHECK(run.advance(207'000).empty());
+  CHECK(run.times()[both].arrived_ns == 207);
+  CHECK(run.times()[behind].acknowledged_ns == 207);
+  CHECK(run.done());
+}
+
+TEST_CASE("a chain of work without duration is done at once, however long it is") {
+  TaskGraph graph;
+  const uint32_t begin = graph.add({.delay_ns = 4});
+  for (uint32_t i = 1; i <= 100'000; ++i) {
+    graph.add({});
+    graph.wait(i, i - 1, i % 2 == 0);
+  }
+  TaskRun run(graph, 0, 1000);
+  CHECK(run.advance(0).empty());
+  CHECK_FALSE(run.done());
+  CHECK(run.advance(4000).empty());
+  CHECK(run.done());
+  CHECK(run.next() == kNever);
+  CHECK(run.times()[begin].started_ns == 0);
+  CHECK(run.times()[100'000].started_ns == 4);
+  CHECK(run.times()[100'000].acknowledged_ns == 4);
 }
 
 // Random graphs among six hosts, with waits on earlier tasks only.

@@ -47,6 +47,52 @@ TEST_CASE("what is held is neither missing nor charged, and counts once") {
   CHECK(board.empty());
 }
 
+TEST_CASE("marks of a window later are not those of the PSN at the same place") {
+  Scoreboard board(5);
+  REQUIRE(board.window() == 8);
+  CHECK(board.miss(kFirst, kFirst + 8));
+  CHECK(board.miss(kFirst + 3, kFirst + 8));
+  CHECK(board.take(kFirst, kFirst + 1) == 0);  // acknowledged: the window moves on
+  CHECK(board.miss(kFirst + 8, kFirst + 9));
+  CHECK(board.first_missing(kFirst + 1) == kFirst + 3);
+  CHECK(board.missing(kFirst + 3));
+  CHECK_FALSE(board.missing(kFirst + 1));
+  board.on_repeated(kFirst + 3, kFirst + 4, kFirst + 9);
+  CHECK(board.has_missing());
+  CHECK(board.first_missing(kFirst + 1) == kFirst + 8);
+  CHECK(board.take(kFirst + 1, kFirst + 9) == 0);
+  CHECK_FALSE(board.has_missing());
+  CHECK(board.empty());
+}
+
+TEST_CASE("what is found missing later may lie before the first, and marks behind stay") {
+  Scoreboard board(8);
+  CHECK(board.miss(kFirst + 3, kFirst + 8));
+  CHECK(board.first_missing(kFirst) == kFirst + 3);
+  CHECK(board.miss(kFirst + 1, kFirst + 8));
+  CHECK(board.first_missing(kFirst) == kFirst + 1);
+  board.on_repeated(kFirst + 1, kFirst + 2, kFirst + 8);
+  CHECK(board.hold(kFirst));
+  CHECK(board.take(kFirst, kFirst + 3) == 1);
+  CHECK(board.missing(kFirst + 3));
+  CHECK(board.take(kFirst + 3, kFirst + 3) == 0);
+  CHECK(board.missing(kFirst + 3));
+}
+
+TEST_CASE("what was sent again is lost once more only by what left later, over the wrap") {
+  Scoreboard board(8);
+  CHECK(board.miss(kFirst, kFirst + 1));
+  board.on_repeated(kFirst, kFirst + 1, kFirst + 1);
+  CHECK_FALSE(board.miss(kFirst, kFirst));
+  CHECK(board.miss(kFirst, kFirst + 6));
+  board.on_repeated(kFirst, kFirst + 1, kFirst + 3);
+  board.on_repeated(kFirst, kFirst + 1, kFirst + 6);  // twice, before an answer: the later counts
+  CHECK_FALSE(board.miss(kFirst, kFirst + 6));
+  CHECK(board.miss(kFirst, kFirst + 7));
+  CHECK(board.take(kFirst, kFirst + 1) == 0);
+  CHECK(board.miss(kFirst, kFirst));  // a new packet at this place was not sent again
+}
+
 TEST_CASE("what is missing for a whole delay is lost") {
   const Duration delay = Duration::from_us(40);
   const Instant start = Instant{} + Duration::from_us(5);
@@ -67,6 +113,26 @@ TEST_CASE("what is missing for a whole delay is lost") {
   CHECK(holes.advance_at.is_never());
 }
 
+TEST_CASE("holes that are opened anew know nothing of the ones before") {
+  const Duration delay = Duration::from_us(40);
+  Holes holes;
+  holes.open(Psn{10});
+  holes.on_early(Psn{20}, Instant{}, delay);
+  CHECK(holes.advance_at == Instant{} + delay);
+  CHECK_FALSE(holes.lost(Psn{10}));
+  holes.open(Psn{30});
+  CHECK(holes.advance_at.is_never());
+  CHECK(holes.seen_end == Psn{30});
+  CHECK_FALSE(holes.lost(Psn{30}));
+  holes.on_early(Psn{29}, Instant{}, delay);  // a duplicate from before
+  CHECK(holes.advance_at.is_never());
+  CHECK(holes.seen_end == Psn{30});
+  holes.on_early(Psn{31}, Instant{}, delay);
+  CHECK(holes.advance(Instant{} + delay, delay));
+  CHECK(holes.lost(Psn{30}));
+  CHECK_FALSE(holes.lost(Psn{31}));
+}
+
 TEST_CASE("a probe leaves after the usual round trip and its slack, and backs off after eight") {
   RoundTrip rtt;
   CHECK_FALSE(rtt.known());
@@ -78,7 +144,32 @@ TEST_CASE("a probe leaves after the usual round trip and its slack, and backs of
   CHECK(rtt.probe_after(0).ps < Duration::from_us(152).ps);
   for (int i = 0; i < 200; ++i) rtt.sample(Duration{});
   CHECK(rtt.probe_after(0).ps > Duration::from_ns(RoundTrip::kLeastNs).ps);
+  CHECK(rtt.probe_after(0).ps < Duration::from_ns(RoundTrip::kLeastNs + 10).ps);
   CHECK(rtt.known());
+}
+
+TEST_CASE("a round trip is smoothed by an eighth and its variation by a quarter, as RFC 6298") {
+  RoundTrip rtt;
+  rtt.sample(Duration::from_us(80));
+  rtt.sample(Duration::from_us(160));
+  // 80 + 80/8 = 90 us; 40 + (80 - 40)/4 = 50 us, four times.
+  CHECK(rtt.probe_after(0) == Duration::from_us(290));
+  rtt.sample(Duration::from_us(10));
+  // 90 - 80/8 = 80 us; 50 + (80 - 50)/4 = 57.5 us.
+  CHECK(rtt.probe_after(0) == Duration::from_us(310));
+  CHECK(rtt.probe_after(RoundTrip::kMostProbes - 1) == Duration::from_us(310) * (1 << 15));
+  // Half a round trip is the least slack where it hardly varies.
+  for (int i = 0; i < 100; ++i) rtt.sample(Duration::from_us(800));
+  CHECK(rtt.probe_after(0).us() >= 1198);
+  CHECK(rtt.probe_after(0).us() <= 1200);
+  RoundTrip longest;
+  longest.sample(Duration::from_s(5));  // counts as 100 ms
+  CHECK(longest.probe_after(0) == Duration::from_ms(300));
+  RoundTrip least;
+  least.sample(Duration::from_ps(1));  // a known round trip is at least 1 ns
+  CHECK(least.known());
+  least.sample(Duration::from_ps(1));
+  CHECK(least.probe_after(0) == Duration::from_ns(1 + RoundTrip::kLeastNs));
 }
 
 }  // namespace
