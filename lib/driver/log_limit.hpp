@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lines on stderr that packets can cause: ten in any second of the process, of all senders
-// together. Further ones are left out; the counters have them.
+// together. Further ones are left out; the counters have them. //= threat:A35
 #pragma once
 
 #include <array>

@@ -2,7 +2,7 @@
 // Ranks that wait in exchanges to receive from each other in a cycle (edge chasing: Chandy, Misra,
 // Haas, "Distributed deadlock detection", 1983, for processes that need all they wait for). A rank
 // that learns that a peer waits for it, while it waits for others itself, forwards the chain
-// of waiting ranks to them. A chain that returns to its first rank is a cycle.
+// of waiting ranks to them. A chain that returns to its first rank is a cycle. //= threat:A24
 //
 // Only a rank that has nothing more to send to the one before it extends the chain, and only if
 // that one had consumed everything sent to it: then the one before still waits, or has withdrawn

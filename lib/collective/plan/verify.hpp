@@ -5,7 +5,7 @@
 //   other, so timing cannot change the result and nothing is read before it is written; additions
 //   to the same memory need not depend on each other if the shape allows any order;
 // - progress: over links that hold a single message, all steps complete and no message is left
-//   over, so no flow control with at least one credit can deadlock;
+//   over, so no flow control with at least one credit can deadlock (//= threat:A24);
 // - values: every element of every output holds each contribution exactly once, rounded once; a sum
 //   added in any order is computed on one rank only, and copied to the others.
 // Needs memory for each element of all buffers: for small counts, larger ones are refused.

@@ -25,6 +25,7 @@ Outcome copy_payload(ReceiveContext& ctx, std::byte* to, const Arrival& a, uint3
   return Outcome::refused;
 }
 
+//= threat:A22 to its place, whatever came before it
 Outcome place_payload(ReceiveContext& ctx, const Sge* sges, uint32_t entries, uint32_t domain,
                       uint32_t offset, const Arrival& a, SrdReason& why) noexcept {
   const uint32_t length = a.packet.payload_length;

@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kSlackVariations = 4;
 }  // namespace
 
+//= threat:A23 what stands still on one path goes over others
 Instant overtaken_at(const Sender& tx, const Record& r) noexcept {
   const uint32_t known = tx.flight->paths[r.path].rtt_ns;
   const int64_t smoothed = tx.rtt.smoothed.ns();

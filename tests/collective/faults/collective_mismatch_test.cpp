@@ -214,7 +214,7 @@ TEST_CASE("two ranks that wait for each other's sends get a mismatch") {
       {"rank 1 called broadcast #1", "rank 0 called exchange"});
 }
 
-TEST_CASE("ranks that wait for each other's sends in a cycle get a mismatch") {
+TEST_CASE("ranks that wait for each other's sends in a cycle get a mismatch, threat:A24") {
   for (const uint32_t ranks : {3U, 5U}) {
     const CommunicatorOptions options{.device = shm_device(), .limit = Duration::from_s(20)};
     check_ranks(ranks, options, [&](Communicator& group) -> std::string {

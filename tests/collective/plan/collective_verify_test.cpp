@@ -85,7 +85,9 @@ bool runs_with(const Algorithm& algorithm, uint32_t ranks) {
   return !algorithm.traits.power_of_two || std::has_single_bit(ranks);
 }
 
-TEST_CASE("every algorithm verifies for 1 to 17 ranks: in place, wide, in any order, and not") {
+TEST_CASE(
+    "every algorithm verifies for 1 to 17 ranks: in place, wide, in any order, and not, "
+    "threat:A24") {
   for (const Algorithm& algorithm : algorithms())
     for (uint32_t ranks = 1; ranks <= 17; ++ranks)
       for (const uint64_t count : {0, 1, 7, 18})
