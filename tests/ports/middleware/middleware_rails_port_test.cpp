@@ -155,27 +155,60 @@ TEST_CASE("rails: all are received from, none starves, and each gets its frames 
   for (Fake* fake : t.rail) CHECK(fake->prepared == 0);
 }
 
-TEST_CASE("rails: the device can what all can") {
-  std::vector<std::unique_ptr<Port>> ports;
-  for (uint8_t i = 0; i < 2; ++i) {
-    auto fake = std::make_unique<Fake>(host(i));
-    fake->can.active_mtu = i == 0 ? 4096 : 1024;
-    fake->can.integrity_bits = i == 0 ? 16 : 32;
-    fake->can.gather = fake->can.signs = i == 0;
-    fake->can.by_reference = true;
-    fake->range = {uint32_t{i} << 16, 0x20000};
-    ports.push_back(std::move(fake));
+TEST_CASE("rails: the device can what all can, in any order of the ports") {
+  const Capabilities more = {.max_mtu = 8192,
+                             .active_mtu = 4096,
+                             .burst = 32,
+                             .train_frames = 16,
+                             .train_bytes = 60'000,
+                             .integrity_bits = 32,
+                             .gather = true,
+                             .signs = true,
+                             .by_reference = true,
+                             .ecn = true,
+                             .lossless = true,
+                             .telemetry = true,
+                             .in_flight_limit = 1u << 21,
+                             .packet_overhead = 100};
+  const Capabilities less = {.max_mtu = 2048,
+                             .active_mtu = 1024,
+                             .burst = 128,
+                             .train_frames = 4,
+                             .train_bytes = 9'000,
+                             .integrity_bits = 16,
+                             .in_flight_limit = 1u << 19,
+                             .packet_overhead = 300};
+  for (const size_t weaker : {0u, 1u, 2u}) {  // 2: none is
+    INFO(weaker);
+    std::vector<std::unique_ptr<Port>> ports;
+    for (uint8_t i = 0; i < 2; ++i) {
+      auto fake = std::make_unique<Fake>(host(i));
+      fake->can = i == weaker ? less : more;
+      fake->range = i == weaker ? Port::QpnRange{0x10000, 0x18000} : Port::QpnRange{0, 0x20000};
+      ports.push_back(std::move(fake));
+    }
+    const auto both = middleware::RailsPort::bundle(std::move(ports));
+    REQUIRE(both);
+    const Capabilities& can = (*both)->capabilities();
+    const Capabilities& wanted = weaker < 2 ? less : more;
+    CHECK(can.max_mtu == wanted.max_mtu);
+    CHECK(can.active_mtu == wanted.active_mtu);
+    CHECK(can.burst == wanted.burst);  // the larger: a port takes what it can of it
+    CHECK(can.train_frames == wanted.train_frames);
+    CHECK(can.train_bytes == wanted.train_bytes);
+    CHECK(can.integrity_bits == wanted.integrity_bits);
+    CHECK(can.gather == wanted.gather);
+    CHECK(can.signs == wanted.signs);
+    CHECK(can.ecn == wanted.ecn);
+    CHECK(can.lossless == wanted.lossless);
+    CHECK(can.in_flight_limit == wanted.in_flight_limit);
+    CHECK(can.packet_overhead == wanted.packet_overhead);
+    CHECK_FALSE(can.by_reference);
+    CHECK_FALSE(can.telemetry);
+    const Port::QpnRange range = (*both)->qpn_range();
+    CHECK(range.first == (weaker < 2 ? 0x10000 : 0));
+    CHECK(range.count == (weaker < 2 ? 0x10000 : 0x20000));
   }
-  const auto both = middleware::RailsPort::bundle(std::move(ports));
-  REQUIRE(both);
-  const Capabilities& can = (*both)->capabilities();
-  CHECK(can.active_mtu == 1024);
-  CHECK(can.integrity_bits == 16);
-  CHECK_FALSE(can.gather);
-  CHECK_FALSE(can.signs);
-  CHECK_FALSE(can.by_reference);
-  CHECK((*both)->qpn_range().first == 0x10000);
-  CHECK((*both)->qpn_range().count == 0x10000);
 }
 
 TEST_CASE("rails: an address twice, or no common queue pair number, is refused") {
