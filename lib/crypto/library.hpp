@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What weft needs of a cryptographic library: keys derived from secrets, and TLS 1.3 as a function
-// of bytes. The library is in a module (lib/base/module/module.hpp), which is loaded when the first
-// connection needs it: libweft.so links none. A folder of providers/crypto registers one: its
-// crypto.cpp ends with
+// What weft needs of a cryptographic library: keys derived from secrets, TLS 1.3 as a function of
+// bytes, and authenticated encryption of packets. The library is in a module
+// (lib/base/module/module.hpp), which is loaded when the first connection needs it: libweft.so
+// links none. A folder of providers/crypto registers one: its crypto.cpp ends with
 //
-//   static consteval Library describe() { return {.derive = &derive, .open = &open_tls}; }
+//   static consteval Library describe() {
+//     return {.derive = &derive, .open = &open_tls, .open_aead = &open_aead};
+//   }
 //   WEFT_CRYPTO(openssl, describe());
 //
 // inside namespace weft::crypto, and includes no header of that library.
@@ -41,6 +43,25 @@ class Tls {
   virtual bool established() const noexcept = 0;
 };
 
+// Authenticated encryption with associated data (RFC 5116).
+enum class Cipher : uint8_t { aes_128_gcm = 1, chacha20_poly1305 = 2 };
+
+using Nonce = std::array<uint8_t, 12>;
+inline constexpr uint32_t kAeadTag = 16;  // bytes, behind what is sealed
+
+// A cipher with a key, for one thread at a time. One nonce seals one message.
+class Aead {
+ public:
+  virtual ~Aead() = default;
+  // Writes `clear.size() + kAeadTag` bytes to `out`. False: the library has failed.
+  virtual bool seal(const Nonce& nonce, std::span<const std::byte> associated,
+                    std::span<const std::byte> clear, std::byte* out) noexcept = 0;
+  // Writes `sealed.size() - kAeadTag` bytes to `out`, which mean nothing if it returns false: they
+  // are not what was sealed under this key, nonce and associated data.
+  virtual bool open(const Nonce& nonce, std::span<const std::byte> associated,
+                    std::span<const std::byte> sealed, std::byte* out) noexcept = 0;
+};
+
 struct Library {
   std::string_view name;  // "openssl"; the folder's
   // A key for one use out of a secret of any length.
@@ -48,6 +69,8 @@ struct Library {
   // `identity` names the key on the wire, in clear; both sides give the same.
   Result<std::unique_ptr<Tls>> (*open)(Side side, const Key& key,
                                        std::string_view identity) = nullptr;
+  // AES-128 takes the first 16 bytes of the key. Error: no_memory, not_supported.
+  Result<std::unique_ptr<Aead>> (*open_aead)(Cipher cipher, const Key& key) = nullptr;
   // "libssl: apt-get install libssl-dev" where this weft was built without it.
   std::string_view missing;
   // The functions are in the module crypto_NAME.so of this Debian package. Empty: they are here.
@@ -63,6 +86,7 @@ consteval Library registered(Library library, std::string_view name, std::string
   if (!package.empty() || !missing.empty()) {
     library.derive = nullptr;
     library.open = nullptr;
+    library.open_aead = nullptr;
   }
   return library;
 }

@@ -158,6 +158,11 @@ Result<std::string> read_user_secret() {
   return read_file(path, O_NOFOLLOW);
 }
 
+Result<std::string> read_own_secret() {
+  const char* const name = secure_getenv("WEFT_SECRET");
+  return name != nullptr && *name != 0 ? read_secret(name) : read_user_secret();
+}
+
 Result<std::string> random_secret() {
   uint8_t bytes[32];
   if (getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes))

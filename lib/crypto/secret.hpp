@@ -25,6 +25,9 @@ Result<std::string> read_secret(std::string_view name);
 // /dev/shm/weft-UID.key. Errors as of read_secret().
 Result<std::string> read_user_secret();
 
+// That of the job, if WEFT_SECRET names one, else that of the user.
+Result<std::string> read_own_secret();
+
 // 64 hexadecimal digits from the kernel's generator.
 Result<std::string> random_secret();
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // TLS 1.3 by OpenSSL, between two memory BIOs: one cipher suite, an external pre-shared key with
-// (EC)DHE, no certificates, no tickets, no early data. OpenSSL has a library context of its own
-// here, so that openssl.cnf and what the program does with OpenSSL have no effect on it.
+// (EC)DHE, no certificates, no tickets, no early data.
 #include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/kdf.h>
@@ -13,6 +12,7 @@
 
 #include "lib/base/check.hpp"
 #include "providers/crypto/openssl/openssl.hpp"
+#include "providers/crypto/openssl/own_context.hpp"
 
 namespace weft::crypto {
 
@@ -40,12 +40,6 @@ Error error_of(std::string_view what) {
     no_memory = no_memory || ERR_GET_REASON(each) == ERR_R_MALLOC_FAILURE;
   if (no_memory) return {Code::no_memory, "out of memory"};
   return {Code::permission_denied, std::string(what) + " (" + reason + ")"};
-}
-
-// Not freed: connections may end while the process does.
-OSSL_LIB_CTX* own_context() {
-  static OSSL_LIB_CTX* const made = OSSL_LIB_CTX_new();
-  return made;
 }
 
 class OpenSslTls;
@@ -220,6 +214,11 @@ int server_key(SSL* ssl, const unsigned char* identity, size_t size, SSL_SESSION
 }
 
 }  // namespace
+
+OSSL_LIB_CTX* own_context() {
+  static OSSL_LIB_CTX* const made = OSSL_LIB_CTX_new();
+  return made;
+}
 
 Result<std::unique_ptr<Tls>> open_openssl(Side side, const Key& key, std::string_view identity) {
   auto made = std::make_unique<OpenSslTls>(side, key, identity);
