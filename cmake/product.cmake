@@ -70,7 +70,7 @@ weft_registry(weft HEADER lib/crypto/library.hpp NAMESPACE weft::crypto TYPE Cry
 add_library(weft::weft ALIAS weft)
 set(WEFT_INTERNAL_NAMES)
 foreach(ROOM base cm collective congestion crypto driver job memory middleware port roce
-        roce_provider sim software srd srd_provider transport verbs wire)
+        roce_provider secure sim software srd srd_provider transport verbs wire)
   foreach(WHAT "" "typeinfo?for?" "typeinfo?name?for?" "vtable?for?")
     string(APPEND WEFT_INTERNAL_NAMES "      ${WHAT}weft::${ROOM}::*;\n")
   endforeach()

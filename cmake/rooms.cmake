@@ -42,8 +42,9 @@ weft_room(verbs lib/verbs base memory crypto)
 # What ports share, and wrap them in.
 weft_room(port_ethernet providers/port/ethernet transport wire memory base)
 weft_room(port_middleware providers/port/middleware transport wire memory base)
+weft_room(port_secure providers/port/secure port_middleware crypto transport wire memory base)
 weft_room(software providers/software verbs driver roce srd transport congestion wire memory base
-          port_middleware)
+          crypto port_secure port_middleware)
 include(cmake/ports.cmake)
 include(cmake/providers.cmake)
 

@@ -12,6 +12,7 @@ local opcodes = {
   [6] = "fetch_add", [7] = "atomic_response", [8] = "write_add", [9] = "failure", [10] = "fill",
   [11] = "abort", [16] = "acknowledge", [17] = "refusal", [18] = "reset",
   [19] = "ready", [20] = "trimmed", [21] = "rails", [22] = "hello", [23] = "welcome",
+  [24] = "key request", [25] = "key grant", [26] = "unknown association",
 }
 local reasons = {
   [0] = "none", [1] = "no receive", [2] = "busy", [3] = "no such queue pair", [4] = "access",
@@ -66,6 +67,12 @@ local f = {
   swap = ProtoField.uint64("srd.swap", "Swap", base.HEX),
   value = ProtoField.uint64("srd.value", "Value before", base.HEX),
   payload = ProtoField.bytes("srd.payload", "Payload"),
+  association = ProtoField.uint64("srd.protected.association", "Association", base.HEX),
+  counter = ProtoField.uint64("srd.protected.counter", "Counter"),
+  nonce = ProtoField.bytes("srd.protected.nonce", "Nonce of the requester"),
+  own_nonce = ProtoField.bytes("srd.protected.own_nonce", "Nonce of the granter"),
+  sealed = ProtoField.bytes("srd.protected.sealed", "Sealed"),
+  tag = ProtoField.bytes("srd.protected.tag", "Tag"),
   trailer = ProtoField.uint32("srd.trailer", "Trailer (ICRC)", base.HEX),
   echoed_digest = ProtoField.uint8("srd.ack.digest", "Digest of the echoed packet"),
   echo = ProtoField.uint32("srd.ack.echo", "Echoed sequence, low half"),
@@ -92,6 +99,7 @@ local malformed = ProtoExpert.new("srd.malformed", "Not a valid SRD packet", exp
 srd.experts = { malformed }
 
 local BASE, TRAILER, MOST_WORDS, MOST_RAILS = 32, 4, 16, 7
+local TAG, NONCE, KEY_REQUEST, KEY_GRANT = 16, 16, 24, 25
 
 local function set(...)
   local members = {}
@@ -220,6 +228,21 @@ local function sequenced(r, opcode, flags, introduced)
   if opcode == 7 then r.take(f.value, 8) end
 end
 
+-- What follows the base header of a protected packet: no trailer, and no pad in clear.
+local function protected(buffer, tree, opcode, size)
+  local r = reader(buffer, tree, BASE, size)
+  if opcode == KEY_REQUEST or opcode == KEY_GRANT then
+    r.take(f.nonce, NONCE)
+    r.take(f.own_nonce, NONCE)
+  else
+    r.take(f.association, 8)
+    r.take(f.counter, 8)
+  end
+  if r.ok and size - TAG > r.at then r.take(f.sealed, size - TAG - r.at) end
+  r.take(f.tag, TAG)
+  return r.ok
+end
+
 function srd.dissector(buffer, info, root)
   local size = buffer:len()
   if size < BASE + TRAILER then return 0 end
@@ -232,6 +255,14 @@ function srd.dissector(buffer, info, root)
   info.cols.info = string.format("%s path %d sequence %s 0x%06x -> 0x%06x", name,
                                  buffer(3, 1):uint(), tostring(buffer(22, 6):uint64()),
                                  buffer(29, 3):uint(), buffer(5, 3):uint())
+  local known = opcodes[opcode] ~= nil and buffer(1, 1):bitfield(0, 4) == 2
+  if buffer(2, 1):bitfield(5, 1) == 1 then
+    info.cols.info:append(" protected")
+    if not (protected(buffer, tree, opcode, size) and known) then
+      tree:add_proto_expert_info(malformed)
+    end
+    return size
+  end
   local pad = buffer(1, 1):bitfield(4, 2)
   local limit = size - TRAILER - pad
   local r = reader(buffer, tree, BASE, limit)
@@ -252,8 +283,7 @@ function srd.dissector(buffer, info, root)
     end
   end
   tree:add(f.trailer, buffer(size - TRAILER, TRAILER))
-  local known = opcodes[opcode] ~= nil and buffer(1, 1):bitfield(0, 4) == 2
-  if not (r.ok and known) then tree:add_proto_expert_info(malformed) end
+  if not (r.ok and known and opcode < KEY_REQUEST) then tree:add_proto_expert_info(malformed) end
   return size
 end
 

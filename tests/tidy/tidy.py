@@ -57,14 +57,16 @@ MAY_INCLUDE = {
     "job": "base sim collective",
     "message": "base",
     "adapters": "base message collective congestion sim",
-    "software": "verbs driver transport congestion wire memory base port_middleware roce srd",
+    "software": "verbs driver transport congestion wire memory base crypto port_middleware "
+                "port_secure roce srd",
     "registry": "verbs",
     "port_sim": PORT + " sim",
+    "port_secure": PORT + " crypto port_middleware",
     "examples": "sim collective",
     # bench/raw: what lies below the API
     "bench_raw": PORT + " port_udp port_shm port_af_xdp port_dpdk bench_perftest",
     "bench_perftest": "base",
-    "bench_cost": "base bench_perftest",
+    "bench_cost": "base bench_perftest crypto port_secure",
     "bench_verbs": "base bench_perftest",
     "bench_sim_speed": "base congestion sim bench_perftest",
     "bench_peers": "base bench_perftest",
