@@ -8,6 +8,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/congestion/path_names.hpp"
+#include "providers/software/protect.hpp"
 #include "providers/srd/congestion_keys.hpp"
 #include "providers/srd/srd_context.hpp"
 
@@ -38,7 +39,7 @@ software::OwnKey rails_key(std::vector<std::string>& rails) {
 }  // namespace
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
-  bool single_thread = false, path_counters = false, police_credit = false;
+  bool single_thread = false, path_counters = false, police_credit = false, secure = false;
   srd::Config config;
   verbs::DeviceSpec spec = given;
   CongestionKeys congestion;
@@ -65,12 +66,16 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
       software::number_key("least_rto_us", least_rto_us, 10, 1'000'000)};
   own.push_back(rails_key(rails));
   own.push_back(software::engines_key(engines));
+  own.push_back(software::secure_key(secure));
   congestion.append_to(own);
   Result<software::OpenedPort> opened =
       software::open_port(spec, own, wire::kSrdUdpPort, software::kNoTelemetry, rails, engines);
   if (!opened) return opened.error();
   if (const Result<void> ok = software::check_engines(engines, single_thread); !ok)
     return ok.error();
+  if (secure) {
+    if (const Result<void> ok = software::protect(*opened); !ok) return ok.error();
+  }
   // Memory has one path; a network perhaps many.
   const transport::Capabilities& c = opened->first().capabilities();
   const auto addresses = static_cast<uint32_t>(rails.size() + 1);

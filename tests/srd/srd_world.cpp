@@ -28,13 +28,16 @@ std::unique_ptr<transport::Port> port_of(std::span<sim::Host* const> hosts,
 
 SrdLife::SrdLife(sim::Network& network, std::span<sim::Host* const> hosts,
                  const srd::Config& config, uint64_t seed, const middleware::FaultOptions& faults,
-                 const transport::Capabilities& capabilities)
+                 const transport::Capabilities& capabilities, const PortAbove& above)
     : random(seed), network_(network), received_(64), sending_(64) {
   auto faulty = std::make_unique<middleware::FaultPort>(port_of(hosts, capabilities), faults,
                                                         [&network] { return network.now(); });
   fault = faulty.get();
-  tap = std::make_unique<TapPort>(std::move(faulty));
-  engine = std::make_unique<srd::Engine>(*tap, config, random);
+  auto tapped = std::make_unique<TapPort>(std::move(faulty));
+  tap = tapped.get();
+  port = std::move(tapped);
+  if (above) port = above(std::move(port), seed);
+  engine = std::make_unique<srd::Engine>(*port, config, random);
   for (sim::Host* host : hosts) host->notify(this, 0);
 }
 
@@ -53,13 +56,13 @@ void SrdLife::on_event(Instant now, uint64_t argument) {
 }
 
 void SrdLife::turn(Instant now) {
-  const size_t n = tap->receive(received_);
+  const size_t n = port->receive(received_);
   if (n != 0) {
     {
       const EngineRuns runs;
       engine->receive({received_.data(), n}, now);
     }
-    tap->release({received_.data(), n});
+    port->release({received_.data(), n});
   }
   if (engine->next_deadline() <= now) {
     const EngineRuns runs;
@@ -70,7 +73,7 @@ void SrdLife::turn(Instant now) {
   std::vector<pollfd> none;
   const Instant soon = now + Duration::from_us(1);
   if (!all_sent || n == received_.size() || engine->wants_transmit() ||
-      !tap->prepare_wait(none, !all_sent))
+      !port->prepare_wait(none, !all_sent))
     wake(soon);
   const Instant deadline = engine->next_deadline();
   if (!deadline.is_never()) wake(std::max(deadline, soon));
@@ -86,7 +89,7 @@ bool SrdLife::send(Instant now) {
       }
       if (end_ == 0) return true;
     }
-    begin_ += tap->transmit({sending_.data() + begin_, end_ - begin_});
+    begin_ += port->transmit({sending_.data() + begin_, end_ - begin_});
     if (begin_ != end_) return false;
   }
   return true;
@@ -108,7 +111,7 @@ void SrdStation::live(uint32_t life) {
   for (size_t rail = used.size(); rail < hosts_.size(); ++rail) hosts_[rail]->notify(this, rail);
   all_lives_.push_back(std::make_unique<SrdLife>(network_, used, config,
                                                  options_.seed * 64 + index_ + life * 8, faults,
-                                                 options_.capabilities));
+                                                 options_.capabilities, options_.above));
   life_ = all_lives_.back().get();
   send_cq_ = std::make_unique<transport::CompletionQueue>(options_.cq_capacity);
   recv_cq_ = std::make_unique<transport::CompletionQueue>(options_.cq_capacity);

@@ -25,13 +25,17 @@ struct EngineRuns {
   static inline bool now = false;
 };
 
+// Wraps the port of a station, on the side of its engine; empty: nothing does.
+using PortAbove = std::function<std::unique_ptr<transport::Port>(
+    std::unique_ptr<transport::Port> port, uint64_t seed)>;
+
 // What the driver is in real time. One life of a station: nothing happens after kill().
 class SrdLife final : public sim::EventHandler {
  public:
   // Several hosts: a port on each, one device.
   SrdLife(sim::Network& network, std::span<sim::Host* const> hosts, const srd::Config& config,
           uint64_t seed, const middleware::FaultOptions& faults,
-          const transport::Capabilities& capabilities);
+          const transport::Capabilities& capabilities, const PortAbove& above);
 
   void kick() { wake(network_.now()); }
   void kill() { alive_ = false; }
@@ -40,7 +44,8 @@ class SrdLife final : public sim::EventHandler {
   void on_event(Instant now, uint64_t argument) override;
 
   middleware::FaultPort* fault = nullptr;  // the tap's
-  std::unique_ptr<TapPort> tap;
+  TapPort* tap = nullptr;                  // what the network sees
+  std::unique_ptr<transport::Port> port;   // the engine's
   base::SecureRandom random;
   std::unique_ptr<srd::Engine> engine;
   std::function<void()> after_turn;
@@ -66,6 +71,7 @@ struct SrdOptions {
   middleware::FaultOptions faults;
   transport::Capabilities capabilities = port::sim_capabilities();
   sim::LinkOptions link;
+  PortAbove above;
   size_t memory = 1u << 20;
   uint32_t cq_capacity = 65536;
   uint32_t stations = 2;

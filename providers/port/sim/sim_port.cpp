@@ -81,8 +81,8 @@ size_t SimPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
 }
 
 bool SimPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
-  (void)descriptors, (void)want_transmit;
-  return host_.received().empty();
+  (void)descriptors;
+  return host_.received().empty() && !want_transmit;
 }
 
 void SimPort::append_counters(std::vector<Counter>& counters) const {

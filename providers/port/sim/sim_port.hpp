@@ -31,7 +31,7 @@ class SimPort final : public transport::Port {
   void release(std::span<const transport::Frame> frames) noexcept override;
   // Short when the link's queue is full. Frames without a route are dropped and counted.
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
-  // False if a frame waits. There are no descriptors.
+  // False if a frame waits, or is to be sent: there are no descriptors.
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void append_counters(std::vector<Counter>& counters) const override;
 
