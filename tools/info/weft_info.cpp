@@ -82,6 +82,18 @@ Row local_senders(const weft::Device& device) {
   return {"local_senders", "any", "other processes may be able to forge packets of a peer"};
 }
 
+// Whether packets are encrypted and authenticated: docs/security.md, "Protected data". A device
+// that does it has counters of that.
+Row protection(const weft::Device& device) {
+  const std::vector<weft::Counter> counters = device.counters();
+  const bool protects = std::any_of(counters.begin(), counters.end(), [](const weft::Counter& c) {
+    return c.name == "secure_rx_packets";
+  });
+  if (protects)
+    return {"protection", "psk", "packets are encrypted and authenticated under keys of a secret"};
+  return {"protection", "none", "packets are clear (srd: secure=psk)"};
+}
+
 struct Report {
   weft::DeviceListing listing;
   std::vector<Row> rows;  // empty if open() failed
@@ -95,6 +107,7 @@ Report inspect(weft::DeviceListing listing) {
     if (device) {
       report.rows = rows_of(device->attributes());
       report.rows.push_back(local_senders(*device));
+      report.rows.push_back(protection(*device));
       report.counters = device->counters();
     } else {
       listing.usable = false;
