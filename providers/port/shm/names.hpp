@@ -65,7 +65,7 @@ class Names {
     std::unique_ptr<Listener> listener;
     int64_t at_ns = 0;
   };
-  static constexpr int64_t kMoment = 1'000'000'000;  // as cm::kBetweenListeners
+  static constexpr int64_t kMoment = 3'000'000'000;  // as cm::kBetweenListeners
   static constexpr size_t kMostClosed = 64;          // as cm::ClosedServices
 
   Result<std::unique_ptr<Listener>> listen(const Gid& name);

@@ -313,7 +313,7 @@ TEST_CASE("a request after the last listen is refused when it is repeated") {
   Client client(net.add());
   server.node.agent.stop_listening(kService, net.now);
   (void)*client.node.connect(server.node, kService, 1);
-  net.run(Duration::from_ms(1000));
+  net.run(cm::kBetweenListeners);
   CHECK(client.log.empty());
   net.run(Duration::from_ms(500));
   CHECK(client.log == Log{EventKind::rejected});
