@@ -109,6 +109,14 @@ class OverUdp(Perftest, unittest.TestCase):
         for options in ([], ["-M", group]):
             self.check("ib_send_lat", "-c", "UD", "-g", "-n", "50", *options)
 
+    def test_ipv6(self):
+        """The device's address is of IPv4, and its GID at index 1 is the interface's of IPv6."""
+        if "::1, RoCE v2" not in drop_in.succeed("ibv_devinfo", "-v"):
+            self.skipTest("no ::1")
+        for options in (["-x", "1"], ["--ipv6"]):
+            self.check("ib_send_bw", "-n", "200", "-s", "4096", *options)
+        self.check("ib_write_lat", "-n", "20", "-x", "1")
+
     def test_what_perftest_refuses(self):
         """It says so itself, on real devices as well."""
         code, output = drop_in.run("ib_write_bw", "-e")

@@ -10,6 +10,13 @@
 
 namespace {
 
+// An address that no interface has: of documentation (RFC 3849, RFC 5737).
+ibv_gid of_the_other_family(const ibv_gid& gid) {
+  const bool is_ipv4 = gid.global.subnet_prefix == 0 && gid.raw[10] == 0xFF && gid.raw[11] == 0xFF;
+  if (is_ipv4) return {.raw = {0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  return {.raw = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 192, 0, 2, 1}};
+}
+
 void wrong_arguments(Ends& ends) {
   ibv_context* context = ends.context;
   ibv_gid gid;
@@ -36,6 +43,9 @@ void wrong_arguments(Ends& ends) {
   address.grh.sgid_index = 200;
   CHECK_REFUSED(EINVAL, ibv_create_ah(ends.pd, &address));
   CHECK_ERROR(EINVAL, ibv_attach_mcast(ends.a.qp, &address.grh.dgid, 0));
+  address = own_address(context);
+  address.grh.dgid = of_the_other_family(address.grh.dgid);
+  CHECK_REFUSED(EINVAL, ibv_create_ah(ends.pd, &address));
 }
 
 void wrong_queue_pairs(Ends& ends) {

@@ -4,11 +4,13 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "lib/adapters/verbs/device/port.hpp"
 #include "lib/adapters/verbs/live.hpp"
 #include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
+#include "lib/base/check.hpp"
 
 namespace weft::drop_in {
 namespace {
@@ -31,19 +33,45 @@ ibv_gid destination_of(const ibv_grh& header) noexcept {
 
 }  // namespace
 
+namespace {
+
+// The destination by which the device reaches the address. It sends from one address, and its GID
+// table lists the interface's others as well: one of the other family in it is this device's, or
+// that of one that shares its address. Nothing: there is no way.
+std::optional<Gid> destination_on(const Context& context, const ibv_gid& wanted) noexcept {
+  Gid gid;
+  std::memcpy(gid.bytes.data(), wanted.raw, sizeof wanted.raw);
+  const Gid own = context.device.attributes().gid;
+  if (gid.is_multicast()) return group_on(context, gid);
+  if (gid.is_ipv4() == own.is_ipv4()) return gid;
+  if (find_gid(context, wanted) >= 0) return own;
+  return {};
+}
+
+const char* family_of(bool is_ipv4) noexcept { return is_ipv4 ? "IPv4" : "IPv6"; }
+
+}  // namespace
+
 int check_ah(const char* call, const Context& context, const ibv_ah_attr& attr) noexcept {
   if (attr.port_num != 1) return refuse(EINVAL, call, "port_num %u, and must be 1", attr.port_num);
   if (attr.is_global == 0) return refuse(EINVAL, call, "is_global is 0: RoCE needs a GRH");
   if (!has_gid(context, attr.grh.sgid_index))
     return refuse(EINVAL, call, "sgid_index %u is not in use", attr.grh.sgid_index);
   if (is_zero(attr.grh.dgid)) return refuse(EINVAL, call, "dgid is 0");
-  return 0;
+  if (destination_on(context, attr.grh.dgid)) return 0;
+  const bool is_ipv4 = context.device.attributes().gid.is_ipv4();
+  return refuse(EINVAL, call,
+                "dgid is an address of %s, and the device sends from one of %s, whichever "
+                "sgid_index is given: the peer's GID has to be of %s (its index 0, if it is weft)",
+                family_of(!is_ipv4), family_of(is_ipv4), family_of(is_ipv4));
 }
 
-AddressVector path_of(const ibv_ah_attr& attr) noexcept {
-  AddressVector path{.flow_label = attr.grh.flow_label & kFlowLabelMask,
+AddressVector path_of(const Context& context, const ibv_ah_attr& attr) noexcept {
+  const std::optional<Gid> destination = destination_on(context, attr.grh.dgid);
+  WEFT_CHECK(destination);  // check_ah() comes before
+  AddressVector path{.destination = *destination,
+                     .flow_label = attr.grh.flow_label & kFlowLabelMask,
                      .traffic_class = attr.grh.traffic_class};
-  std::memcpy(path.destination.bytes.data(), attr.grh.dgid.raw, sizeof attr.grh.dgid.raw);
   // 0 and 1 are common in programs written for InfiniBand, where no router counts.
   if (attr.grh.hop_limit > 1) path.hop_limit = attr.grh.hop_limit;
   return path;
@@ -51,7 +79,8 @@ AddressVector path_of(const ibv_ah_attr& attr) noexcept {
 
 ibv_ah_attr ah_attr_of(const AddressVector& path, const ibv_ah_attr& rest) noexcept {
   ibv_ah_attr attr = rest;
-  std::memcpy(attr.grh.dgid.raw, path.destination.bytes.data(), sizeof attr.grh.dgid.raw);
+  if (rest.is_global == 0)  // else it is the one that the program gave
+    std::memcpy(attr.grh.dgid.raw, path.destination.bytes.data(), sizeof attr.grh.dgid.raw);
   attr.grh.flow_label = path.flow_label;
   attr.grh.traffic_class = path.traffic_class;
   if (path.hop_limit != 64 || attr.grh.hop_limit == 0) attr.grh.hop_limit = path.hop_limit;
@@ -80,11 +109,9 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   if (check_ah(kCall, context, *attr) != 0) return nullptr;
   static std::atomic<uint32_t> last_handle{0};
   return without_exceptions(kCall, [&] {
-    weft::AddressVector path = path_of(*attr);
-    path.destination = group_on(context, path.destination);
     auto ah = std::unique_ptr<Ah>(
         new Ah{.ah = {.context = pd->context, .pd = pd, .handle = ++last_handle},
-               .handle = of(pd).domain.address_handle(path)});
+               .handle = of(pd).domain.address_handle(path_of(context, *attr))});
     adopt(context, ah.get(), Kind::ah);
     of(pd).users.add(1);
     return &ah.release()->ah;

@@ -82,7 +82,8 @@ int check_srd(const Qp& qp, const ibv_qp_attr& attr, int mask) noexcept {
                 static_cast<unsigned>(needed | taken));
 }
 
-QueuePairAttributes attributes_of(const ibv_qp_attr& attr, int mask, ibv_qp_type type) {
+QueuePairAttributes attributes_of(const Qp& qp, const ibv_qp_attr& attr, int mask) {
+  const ibv_qp_type type = qp.init.qp_type;
   mask = without_other_half(mask, type);
   const auto given = [&](int bit) { return (mask & bit) != 0; };
   QueuePairAttributes to;
@@ -93,7 +94,7 @@ QueuePairAttributes attributes_of(const ibv_qp_attr& attr, int mask, ibv_qp_type
   if (given(IBV_QP_PKEY_INDEX)) to.pkey_index = attr.pkey_index;
   if (given(IBV_QP_PORT)) to.port = attr.port_num;
   if (given(IBV_QP_QKEY)) to.qkey = attr.qkey;
-  if (given(IBV_QP_AV)) to.path = path_of(attr.ah_attr);
+  if (given(IBV_QP_AV)) to.path = path_of(*qp.context, attr.ah_attr);
   if (given(IBV_QP_PATH_MTU)) to.path_mtu = bytes_of(attr.path_mtu);
   if (given(IBV_QP_RQ_PSN)) to.rq_psn = Psn{attr.rq_psn & Psn::kMask};
   if (given(IBV_QP_SQ_PSN)) to.sq_psn = Psn{attr.sq_psn & Psn::kMask};
@@ -147,7 +148,7 @@ int ibv_modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
     if (const int error = check_srd(qp, *attr, mask)) return error;
     if ((mask & IBV_QP_AV) != 0)
       if (const int error = check_ah(kCall, *qp.context, attr->ah_attr)) return error;
-    const auto modified = qp.pair.modify(attributes_of(*attr, mask, verbs->qp_type));
+    const auto modified = qp.pair.modify(attributes_of(qp, *attr, mask));
     if (!modified && modified.error().code == weft::Code::busy)
       return refuse(EAGAIN, kCall, "%s", modified.error().message.c_str());
     if (!modified) return refuse(kCall, modified.error());
