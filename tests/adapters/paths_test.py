@@ -50,6 +50,7 @@ class Programs(unittest.TestCase):
         for folder, names in (("ports/1/gid_attrs", "ndevs\ntypes"), ("ports", "1")):
             self.assertIn(f"\n{SYS}/weft1/{folder}:\n{names}\n", deep)
         self.assertEqual(len(self.output_of("ls", f"{PORT}/gids").split()), 16)
+        self.assertEqual(self.output_of("ls", f"{SYS}/weft0/device/net"), "lo\n")
 
     def test_cat(self):
         for path, form in ((f"{SYS}/weft0/node_type", r"1: CA"),
@@ -59,6 +60,8 @@ class Programs(unittest.TestCase):
                            (f"{SYS}/weft0/device/numa_node", r"-?\d+"),
                            (f"{SYS}/weft0/device/local_cpus", r"[0-9a-f]{8}(,[0-9a-f]{8})*"),
                            (f"{SYS}/weft0/device/vendor", r"0x[0-9a-f]{4}"),
+                           (f"{SYS}/weft0/device/net/lo/mtu", r"\d+"),
+                           (f"{SYS}/weft0/device/net/lo/address", r"(00:){5}00"),
                            (f"{PORT}/state", r"4: ACTIVE"), (f"{PORT}/phys_state", r"5: LinkUp"),
                            (f"{PORT}/link_layer", r"Ethernet"), (f"{PORT}/lid", r"0x0"),
                            (f"{PORT}/rate", r"[\d.]+ Gb/sec \(\d+X \w+\)"),
@@ -90,6 +93,8 @@ class Programs(unittest.TestCase):
         for path in (f"{SYS}/weft2", f"{SYS}/weft00", f"{SYS}/weft", f"{SYS}/weft0/nonesuch",
                      f"{PORT}/gids/16", f"{PORT}/gids/01", f"{PORT}/pkeys/1", f"{PORT}/gid",
                      f"{DEV}/uverbs2", f"{SYS}x", f"{SYS}_verbs/uverbs0/nonesuch",
+                     f"{SYS}/weft0/device/net/nonesuch", f"{SYS}/weft0/device/net/lo/nonesuch",
+                     f"{SYS}/weft1/device/net",  # shared memory has no interface
                      f"{SYS}/weft0/node_guid/x", f"{SYS}/weft18446744073709551616"):
             with self.subTest(path=path):
                 code, output = drop_in.run("stat", path, device=DEVICES)

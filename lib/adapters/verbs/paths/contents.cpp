@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 
 #include "lib/adapters/verbs/paths/verbs_calls.hpp"
@@ -183,6 +184,23 @@ int write_gid_type(const Place& place, Text& text) noexcept {
   if (!OpenDevice(place.device).query(place.index, entry)) return EINVAL;  // as the kernel
   text.print("%s\n", entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
   return 0;
+}
+
+InterfaceName::InterfaceName(unsigned device) noexcept {
+  ibv_gid_entry entry;
+  if (!OpenDevice(device).query(0, entry) || ::if_indextoname(entry.ndev_ifindex, text) == nullptr)
+    text[0] = '\0';
+}
+
+int write_file_of_interface(const Place& place, const char* name, Text& text) noexcept {
+  char path[sizeof "/sys/class/net//" + IF_NAMESIZE + 32];
+  std::snprintf(path, sizeof path, "/sys/class/net/%s/%s", InterfaceName(place.device).text, name);
+  std::FILE* const file = std::fopen(path, "re");
+  if (file == nullptr) return ENODATA;
+  text.length = std::fread(text.bytes, 1, sizeof text.bytes, file);
+  const bool failed = std::ferror(file) != 0;
+  std::fclose(file);
+  return failed ? EINVAL : 0;
 }
 
 int write_gid_interface(const Place& place, Text& text) noexcept {

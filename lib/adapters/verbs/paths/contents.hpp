@@ -4,6 +4,8 @@
 // reading fails with ENODATA.
 #pragma once
 
+#include <net/if.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -18,6 +20,12 @@ constexpr unsigned kGids = 16;  // entries of the GID table
 
 // Devices of WEFT_VERBS_DEVICES; 1 if it is not set, as libibverbs.so.1 has.
 unsigned device_count() noexcept;
+
+// The network interface that has the address of weftN; empty: there is none.
+struct InterfaceName {
+  explicit InterfaceName(unsigned device) noexcept;
+  char text[IF_NAMESIZE] = {};
+};
 
 int write_node_guid(const Place& place, Text& text) noexcept;
 int write_firmware(const Place& place, Text& text) noexcept;
@@ -36,6 +44,9 @@ int write_gid_interface(const Place& place, Text& text) noexcept;
 int write_ibdev(const Place& place, Text& text) noexcept;
 int write_device_number(const Place& place, Text& text) noexcept;
 
+// What the machine says of the device's interface: a file of /sys/class/net/INTERFACE.
+int write_file_of_interface(const Place& place, const char* name, Text& text) noexcept;
+
 // The counter of weft with this name, in units of `unit`.
 int write_named_counter(const Place& place, const char* name, unsigned unit, Text& text) noexcept;
 
@@ -52,6 +63,11 @@ template <Literal value>
 int write_constant(const Place&, Text& text) noexcept {
   text.print("%s\n", value.text);
   return 0;
+}
+
+template <Literal name>
+int write_of_interface(const Place& place, Text& text) noexcept {
+  return write_file_of_interface(place, name.text, text);
 }
 
 template <Literal name, unsigned unit>

@@ -31,6 +31,9 @@ constexpr Row kRows[] = {
     {DEVICE "device/numa_node", 0, write_numa_node},
     {DEVICE "device/local_cpus", 0, write_local_cpus},
     {DEVICE "device/local_cpulist", 0, write_local_cpulist},
+    {DEVICE "device/net/$/address", 0, write_of_interface<"address">},
+    {DEVICE "device/net/$/mtu", 0, write_of_interface<"mtu">},
+    {DEVICE "device/net/$/operstate", 0, write_of_interface<"operstate">},
 #define PORT DEVICE "ports/1/"
     {PORT "state", 0, write_state},
     {PORT "phys_state", 0, write_physical_state},
@@ -112,7 +115,13 @@ bool take_number(const char*& path, unsigned count, unsigned& number) noexcept {
 const char* match(const Row& row, const char* path, Place& place) noexcept {
   const char* pattern = row.path;
   while (*path != '\0') {
-    if (*pattern == '@' || *pattern == '#') {
+    if (*pattern == '$') {
+      const InterfaceName name(place.device);
+      const size_t length = std::strlen(name.text);
+      if (length == 0 || !begins(path, name.text)) return nullptr;
+      path += length;
+      ++pattern;
+    } else if (*pattern == '@' || *pattern == '#') {
       const bool device = *pattern++ == '@';
       if (!take_number(path, device ? device_count() : row.count,
                        device ? place.device : place.index))
@@ -121,16 +130,22 @@ const char* match(const Row& row, const char* path, Place& place) noexcept {
       return nullptr;
     }
   }
-  return *pattern == '/' || *pattern == '\0' ? pattern : nullptr;
+  if (*pattern != '/' && *pattern != '\0') return nullptr;
+  const bool lists_interface = begins(pattern, "/net/$") || begins(pattern, "/$");
+  return lists_interface && *InterfaceName(place.device).text == '\0' ? nullptr : pattern;
 }
 
 // Writes name number `n` of the component that begins behind `rest`; false if it has fewer.
-bool expand(const Row& row, const char* rest, size_t n, Name& name) noexcept {
+bool expand(const Row& row, const Place& place, const char* rest, size_t n, Name& name) noexcept {
   const char* const component = rest + 1;
   const size_t length = std::strcspn(component, "/");
   name.kind = component[length] == '/' ? Kind::directory
               : row.write != nullptr   ? Kind::file
                                        : Kind::device;
+  if (*component == '$') {
+    std::snprintf(name.text, sizeof name.text, "%s", InterfaceName(place.device).text);
+    return n == 0;
+  }
   const size_t fixed = std::strcspn(component, "@#/");
   if (fixed == length) {
     std::snprintf(name.text, sizeof name.text, "%.*s", static_cast<int>(length), component);
@@ -179,7 +194,7 @@ bool name_in(const Node& directory, size_t n, Name& name) noexcept {
     if (before != nullptr && same_component(row, *before, rest)) continue;
     before = &row;
     const size_t names = names_of(row, rest);
-    if (n < names) return expand(row, rest, n, name);
+    if (n < names) return expand(row, place, rest, n, name);
     n -= names;
   }
   return false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The tree that is shown: one table of paths, in which @ stands for a device's number and # for an
-// index below `count`. Directories are what the rows have in common.
+// The tree that is shown: one table of paths, in which @ stands for a device's number, # for an
+// index below `count` and $ for the name of the device's network interface: of a device without one
+// there are no such paths. Directories are what the rows have in common.
 //
 // Nothing is kept: each look-up matches the path with the rows.
 #pragma once
