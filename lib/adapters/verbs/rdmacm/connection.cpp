@@ -14,8 +14,6 @@ namespace weft::rdmacm {
 
 namespace {
 
-constexpr uint8_t kMostRetries = 7;
-
 std::vector<std::byte> bytes_of(const void* data, size_t length) {
   const auto* const first = static_cast<const std::byte*>(data);
   return data != nullptr ? std::vector<std::byte>(first, first + length) : std::vector<std::byte>();
@@ -50,7 +48,9 @@ CmParameters parameters_of(Id& id, const rdma_conn_param* param) {
 }
 
 // RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH: as much as both sides have.
-void set_depths(Id& id, const rdma_conn_param* param) {
+void set_own(Id& id, const rdma_conn_param* param) {
+  id.rnr_retries =
+      std::min(param != nullptr ? param->rnr_retry_count : CmParameters().rnr_retry, kMostRetries);
   if (param == nullptr) return;
   id.responder_resources = param->responder_resources;
   id.initiator_depth = param->initiator_depth;
@@ -77,7 +77,7 @@ int check(const char* call, const Id& id, const rdma_conn_param* param) {
 
 int accept_connection(Id& id, const rdma_conn_param* param) {
   constexpr const char* kCall = "rdma_accept";
-  set_depths(id, param);
+  set_own(id, param);
   if (id.id.qp != nullptr)
     if (const int error = move_to_rts(id); error != 0) {
       move_to_err(id);
@@ -102,7 +102,7 @@ int rdma_connect(rdma_cm_id* id, rdma_conn_param* conn_param) {
     if (self.devices.empty() || self.context == nullptr)
       return refuse(EINVAL, "rdma_connect", "the id has no route: rdma_resolve_route comes before");
     if (check("rdma_connect", self, conn_param) != 0) return -1;
-    set_depths(self, conn_param);
+    set_own(self, conn_param);
     const weft::CmParameters p = parameters_of(self, conn_param);
     const weft::Result<void> begun = is_of_datagrams(self)
                                          ? cm_of(self).find_service(p.private_data)

@@ -67,6 +67,7 @@ struct Id {
   Gid destination;
   uint8_t responder_resources = RDMA_MAX_RESP_RES;  // of rdma_connect(): as asked for
   uint8_t initiator_depth = RDMA_MAX_INIT_DEPTH;
+  std::optional<uint8_t> rnr_retries;  // likewise: those of the peer, for our receives
   std::vector<Membership> groups;
   ibv_sa_path_rec path{};
   // rdma_create_ep(): of the queue pairs of requests, and private data of rdma_connect().

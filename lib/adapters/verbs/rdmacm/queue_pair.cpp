@@ -19,6 +19,8 @@ namespace weft::rdmacm {
 namespace {
 
 constexpr uint32_t kLeastInline = 64;
+// 655 ms: a peer that counts its retries is told to take its time, as by the kernel's manager.
+constexpr uint8_t kLongestRnrTimer = 0;
 
 struct Transition {
   ibv_qp_attr attr{};
@@ -76,6 +78,7 @@ Transition transition_of(const Id& id, const QueuePairAttributes& from) {
   t.attr.max_dest_rd_atomic = std::min(t.attr.max_dest_rd_atomic, id.responder_resources);
   t.attr.max_rd_atomic = std::min(t.attr.max_rd_atomic, id.initiator_depth);
   if (id.ack_timeout) t.attr.timeout = *id.ack_timeout;
+  if (id.rnr_retries != kMostRetries) t.attr.min_rnr_timer = kLongestRnrTimer;
   return t;
 }
 

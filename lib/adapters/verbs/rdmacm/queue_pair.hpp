@@ -8,6 +8,7 @@
 namespace weft::rdmacm {
 
 inline constexpr uint8_t kHopLimit = 64;
+inline constexpr uint8_t kMostRetries = 7;  // of RNR: without limit
 
 // The address attributes of a path from the device's address.
 ibv_ah_attr ah_attributes(const Context& context, const AddressVector& path);
