@@ -14,7 +14,7 @@ import unittest
 
 import drop_in
 
-CALLS = pathlib.Path(__file__).resolve().parent / "rdmacm_calls.c"
+HERE = pathlib.Path(__file__).resolve().parent
 SERVER, CLIENT = "roce+udp:127.0.0.21", "roce+udp:127.0.0.22"
 # rstream only says that rpoll() found an error.
 REFUSED = re.compile(r"REJECTED|UNREACHABLE|[Rr]efused|rpoll: ")
@@ -221,14 +221,20 @@ class Library(unittest.TestCase):
         self.assertEqual(self.names(path.group(1)) - own, set())
 
     def test_calls(self):
+        self.run_program("rdmacm_calls.c", LIMIT_S)
+
+    def test_calls_of_rsockets(self):
+        self.run_program("rsocket_calls.c", 3 * LIMIT_S)
+
+    def run_program(self, source, limit):
         compiler = shutil.which("cc")
         if compiler is None:
             self.skipTest("no C compiler")
         with tempfile.TemporaryDirectory(prefix="weft-rdmacm-") as folder:
-            program = pathlib.Path(folder, "rdmacm_calls")
-            subprocess.run([compiler, "-Wall", "-Werror", "-o", program, CALLS, "-lrdmacm",
+            program = pathlib.Path(folder, "program")
+            subprocess.run([compiler, "-Wall", "-Werror", "-o", program, HERE / source, "-lrdmacm",
                             "-libverbs"], check=True)
-            self.assertIn("all done", drop_in.succeed(program, device=SERVER, limit=LIMIT_S))
+            self.assertIn("all done", drop_in.succeed(program, device=SERVER, limit=limit))
 
 
 if __name__ == "__main__":

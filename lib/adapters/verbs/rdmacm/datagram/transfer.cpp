@@ -11,6 +11,7 @@
 
 #include "lib/adapters/verbs/rdmacm/addresses.hpp"
 #include "lib/adapters/verbs/rdmacm/calls.hpp"
+#include "lib/adapters/verbs/rdmacm/spin.hpp"
 
 namespace weft::rdmacm::datagram {
 
@@ -125,10 +126,11 @@ void progress(Socket& s) {
 // False: EAGAIN, or EINTR after a signal.
 template <class Predicate>
 bool wait_until(Socket& s, bool blocks, Predicate predicate) {
-  for (;;) {
+  for (bool polled = false;; polled = true) {
     progress(s);
     if (predicate()) return true;
     if (!blocks) return errno = EAGAIN, false;
+    if (!polled && spin([&] { return progress(s), predicate(); })) return true;
     if (!arm(s)) continue;
     std::vector<pollfd> list;
     append_descriptors(s, list);

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "lib/adapters/verbs/rdmacm/calls.hpp"
+#include "lib/adapters/verbs/rdmacm/spin.hpp"
 #include "lib/adapters/verbs/rdmacm/stream/socket.hpp"
 
 namespace weft::rdmacm::stream {
@@ -28,11 +29,13 @@ auto with_socket(const char* call, int fd, Body body) {
 template <class Predicate>
 bool wait_until(Socket& socket, std::unique_lock<std::mutex>& hold, bool blocks,
                 Predicate predicate) {
-  for (;;) {
+  for (bool polled = false;; polled = true) {
     progress_connection(socket);
     progress(socket);
     if (predicate()) return true;
     if (!blocks) return errno = EAGAIN, false;
+    const auto poll = [&] { return progress(socket), predicate(); };
+    if (!polled && socket.phase == Phase::connected && spin(poll)) return true;
     if (!sleep(socket, hold)) return errno = EINTR, false;
   }
 }

@@ -98,8 +98,9 @@ int copy_others(pollfd* fds, nfds_t count, const std::vector<pollfd>& others) {
 int poll_all(pollfd* fds, nfds_t count, int timeout_ms) {
   const auto deadline = Clock::now() + std::chrono::milliseconds(std::max(timeout_ms, 0));
   std::vector<pollfd> others;
-  for (;;) {
+  for (bool polled = timeout_ms == 0;; polled = true) {
     int ready = look(fds, count, others);
+    if (ready == 0 && !polled) spin([&] { return (ready = look(fds, count, others)) != 0; });
     int sleep_ms = kLongestSleepMs;
     if (timeout_ms >= 0) {
       const auto left =

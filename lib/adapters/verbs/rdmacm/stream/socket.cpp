@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rsockets of the process, their options and addresses. A socket is named by the descriptor of
-// its event channel, so that no other descriptor has its number.
+// The rsockets of the process and their addresses. A socket is named by the descriptor of its event
+// channel, so that no other descriptor has its number.
 #include "lib/adapters/verbs/rdmacm/stream/socket.hpp"
 
 #include <fcntl.h>
-#include <netinet/tcp.h>
 #include <rdma/rsocket.h>
 
 #include <algorithm>
@@ -19,11 +18,7 @@
 #include "lib/adapters/verbs/rdmacm/stream/calls.hpp"
 
 namespace weft::rdmacm::stream {
-
 namespace {
-
-constexpr uint32_t kLeastBuffer = 4096, kMostBuffer = 1u << 28;
-constexpr uint32_t kLeastQueue = 8, kMostQueue = 16384;
 
 struct Sockets {
   std::mutex lock;
@@ -40,48 +35,6 @@ void deregister(Buffer& buffer) {
   buffer.region = nullptr;
 }
 
-// The option as an int, and null for those that are none.
-int* flag_of(Options& options, int level, int name, int& value) {
-  if (level == SOL_SOCKET && name == SO_REUSEADDR) return value = options.reuses_address, &value;
-  if (level == SOL_SOCKET && name == SO_KEEPALIVE) return value = options.keeps_alive, &value;
-  if (level == IPPROTO_TCP && name == TCP_NODELAY) return value = options.no_delay, &value;
-  return nullptr;
-}
-
-uint32_t* size_of(Options& options, int level, int name) {
-  if (level == SOL_SOCKET && name == SO_SNDBUF) return &options.send_buffer;
-  if (level == SOL_SOCKET && name == SO_RCVBUF) return &options.receive_buffer;
-  if (level != SOL_RDMA) return nullptr;
-  switch (name) {
-    case RDMA_SQSIZE:
-      return &options.send_queue;
-    case RDMA_RQSIZE:
-      return &options.receive_queue;
-    case RDMA_INLINE:
-      return &options.inline_bytes;
-    case RDMA_IOMAPSIZE:
-      return &options.mappings;
-    default:
-      return nullptr;
-  }
-}
-
-uint32_t within_limits(int level, int name, uint32_t value) {
-  if (level == SOL_SOCKET) return std::clamp(value, kLeastBuffer, kMostBuffer) & ~7u;
-  if (name == RDMA_IOMAPSIZE) return std::min(kMostMappings, (value + 7) & ~7u);
-  if (name == RDMA_INLINE) return std::min<uint32_t>(value, 64);
-  return std::clamp(value, kLeastQueue, kMostQueue);
-}
-
-void set_flag(Options& options, int level, int name, bool value) {
-  if (level == IPPROTO_TCP)
-    options.no_delay = value;
-  else if (name == SO_REUSEADDR)
-    options.reuses_address = value;
-  else
-    options.keeps_alive = value;
-}
-
 int give(const void* value, size_t size, void* out, socklen_t* length) {
   const size_t part = std::min<size_t>(size, *length);
   std::memcpy(out, value, part);
@@ -91,19 +44,6 @@ int give(const void* value, size_t size, void* out, socklen_t* length) {
 
 int give_address(const sockaddr* address, sockaddr* out, socklen_t* length) {
   return give(address, address->sa_family != AF_UNSPEC ? length_of(address) : 0, out, length);
-}
-
-// Options of a datagram socket are hints: its queues and buffers have one size.
-constexpr int kNoError = 0;
-bool is_known_option(int level, int name) {
-  Options options;
-  int ignored = 0;
-  return flag_of(options, level, name, ignored) != nullptr ||
-         size_of(options, level, name) != nullptr ||
-         (level == SOL_SOCKET && (name == SO_ERROR || name == SO_LINGER));
-}
-int no_such_option() {
-  return refuse(ENOPROTOOPT, "rsetsockopt, rgetsockopt", "rsockets have no such option");
 }
 
 }  // namespace
@@ -172,51 +112,6 @@ int rclose(int fd) {
     const std::lock_guard hold(known.lock);
     known.all.erase(fd);
     return 0;
-  });
-}
-
-int rsetsockopt(int fd, int level, int name, const void* value, socklen_t length) {
-  if (datagram::is_datagram(fd)) return is_known_option(level, name) ? 0 : no_such_option();
-  return with_socket("rsetsockopt", fd, [&](Socket& s, auto&) {
-    int number = 0, ignored = 0;
-    if (value != nullptr && level == SOL_SOCKET && name == SO_LINGER) return 0;
-    if (value == nullptr || length < sizeof number)
-      return refuse(EINVAL, "rsetsockopt", "the value is no int");
-    std::memcpy(&number, value, sizeof number);
-    if (flag_of(s.options, level, name, ignored) != nullptr) {
-      set_flag(s.options, level, name, number != 0);
-      int reuses = number;
-      if (level == SOL_SOCKET && name == SO_REUSEADDR)
-        return rdma_set_option(s.id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuses,
-                               sizeof reuses);
-      return 0;
-    }
-    uint32_t* const size = size_of(s.options, level, name);
-    if (size == nullptr) return refuse(ENOPROTOOPT, "rsetsockopt", "rsockets have no such option");
-    if (s.phase >= Phase::resolving_address && level == SOL_SOCKET) return 0;  // a hint
-    if (s.phase >= Phase::resolving_address)
-      return refuse(EINVAL, "rsetsockopt", "the size is fixed when the socket connects");
-    *size = within_limits(level, name, static_cast<uint32_t>(std::max(number, 0)));
-    return 0;
-  });
-}
-
-int rgetsockopt(int fd, int level, int name, void* value, socklen_t* length) {
-  if (datagram::is_datagram(fd))
-    return is_known_option(level, name) ? give(&kNoError, sizeof kNoError, value, length)
-                                        : no_such_option();
-  return with_socket("rgetsockopt", fd, [&](Socket& s, auto&) {
-    int number = 0;
-    if (level == SOL_SOCKET && name == SO_ERROR) {
-      number = s.error;
-      s.error = 0;
-      return give(&number, sizeof number, value, length);
-    }
-    if (flag_of(s.options, level, name, number) != nullptr)
-      return give(&number, sizeof number, value, length);
-    if (const uint32_t* const size = size_of(s.options, level, name))
-      return give(size, sizeof *size, value, length);
-    return refuse(ENOPROTOOPT, "rgetsockopt", "rsockets have no such option");
   });
 }
 

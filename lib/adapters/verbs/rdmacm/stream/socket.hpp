@@ -8,6 +8,7 @@
 
 #include <rdma/rdma_cma.h>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -39,6 +40,7 @@ static_assert(sizeof(MappedBuffer) == 24);
 
 inline constexpr uint32_t kGrants = 2;  // entries of a list of receive buffers
 inline constexpr uint32_t kMostMappings = 128;
+inline constexpr uint32_t kMappingUnit = 8;  // mappings are counted in
 
 // What a peer writes to us: where its receive buffers are, and its mapped buffers.
 struct PeerBuffers {
@@ -51,8 +53,12 @@ struct Options {
   uint32_t send_buffer = 1 << 17, receive_buffer = 1 << 17;
   uint32_t inline_bytes = 64;
   uint32_t mappings = 0;
-  bool reuses_address = false, no_delay = false, keeps_alive = false;
-  int linger = -1;
+  bool reuses_address = false, no_delay = false, ipv6_only = false, keeps_urgent_inline = false;
+  // After so long without one, a call on the socket sends a message that asks for nothing: a peer
+  // that is gone does not acknowledge it.
+  bool keeps_alive = false;
+  uint32_t keepalive_s = 7200, keepalive_interval_s = 75, keepalive_probes = 9;
+  int linger_s = -1;  // -1: off
 };
 
 enum class Phase : uint8_t {
@@ -122,6 +128,7 @@ struct Socket {
   RemoteBuffer peer_list;  // where our grants are written
   uint32_t peer_mappings = 0, peer_grant = 1 % kGrants;
   uint32_t control_in_flight = 0;
+  std::chrono::steady_clock::time_point next_keepalive{};  // while options.keeps_alive
   std::vector<OwnMapping> mappings;
 
   PeerBuffers& of_peer() { return *reinterpret_cast<PeerBuffers*>(peer.bytes.data()); }
@@ -152,6 +159,8 @@ bool can_send(Socket& socket);
 size_t send_some(Socket& socket, const std::byte* data, size_t length);
 size_t receive_some(Socket& socket, std::byte* data, size_t length, bool peeks);
 bool send_control(Socket& socket, Control control);
+// The time to the next keepalive message begins anew.
+void begin_keepalive(Socket& socket);
 bool all_sent(const Socket& socket);
 // Tells the peer of a mapping; null `region`: that it ended.
 bool send_mapping(Socket& socket, const OwnMapping& mapping, uint32_t length);

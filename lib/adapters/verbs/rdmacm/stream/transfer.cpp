@@ -16,8 +16,7 @@ namespace {
 
 constexpr uint32_t kDataMask = (1u << 29) - 1;
 constexpr uint32_t kControlRequests = 4;  // of both queues, for messages that carry no data
-constexpr uint64_t kIsControl = 1ull << 63, kIsMapped = 1ull << 62;
-constexpr uint32_t kMappingUnit = 8;
+constexpr uint64_t kIsControl = 1ull << 63, kIsMapped = 1ull << 62, kIsKeepalive = 1ull << 61;
 
 uint32_t immediate(Message message, uint32_t value) {
   return htobe32(static_cast<uint32_t>(message) << 29 | (value & kDataMask));
@@ -81,7 +80,7 @@ bool post(Socket& s, const Write& write) {
 }
 
 bool post_control(Socket& s, Write write) {
-  write.id = kIsControl;
+  write.id |= kIsControl;
   if (s.control_in_flight >= kControlRequests || s.requests_free == 0 || !post(s, write))
     return false;
   ++s.control_in_flight;
@@ -167,9 +166,11 @@ void on_completion(Socket& s, const ibv_wc& wc) {
   if (wc.status != IBV_WC_SUCCESS) {
     if (s.phase == Phase::connected) {
       // A peer that has closed no longer takes grants; what it sent before can still be read.
-      const bool of_data = (wc.wr_id & kIsControl) == 0 && wc.status != IBV_WC_WR_FLUSH_ERR;
-      s.phase = of_data ? Phase::failed : Phase::disconnected;
-      s.error = ECONNRESET;
+      const bool is_first = wc.status != IBV_WC_WR_FLUSH_ERR;
+      const bool of_data = is_first && (wc.wr_id & kIsControl) == 0;
+      const bool of_keepalive = is_first && (wc.wr_id & kIsKeepalive) != 0;
+      s.phase = of_data || of_keepalive ? Phase::failed : Phase::disconnected;
+      s.error = of_keepalive ? ETIMEDOUT : ECONNRESET;
       s.may_send = s.may_receive = false;
     }
     s.requests_free = s.options.send_queue + kControlRequests;
@@ -187,6 +188,11 @@ void on_completion(Socket& s, const ibv_wc& wc) {
     --s.control_in_flight;
   else
     s.send_free += static_cast<uint32_t>(wc.wr_id & ~kIsMapped);
+}
+
+void keep_alive(Socket& s) {
+  if (!s.options.keeps_alive || std::chrono::steady_clock::now() < s.next_keepalive) return;
+  if (send_control(s, Control::keepalive)) begin_keepalive(s);
 }
 
 // The next part of the ring that is in one piece.
@@ -216,6 +222,7 @@ bool prepare(Socket& s) {
   s.requests_free = s.options.send_queue + kControlRequests;
   s.ungranted = s.grant_at = s.options.receive_buffer / 2;  // the first half is in own_data()
   s.consumed.limit = static_cast<uint16_t>(s.options.receive_queue / 2);
+  begin_keepalive(s);
   for (uint32_t i = 0; i < s.options.receive_queue + 2 * kControlRequests; ++i)
     if (!post_receive(s)) return false;
   return true;
@@ -259,7 +266,9 @@ void progress(Socket& s) {
     if (n <= 0) break;
     for (int i = 0; i < n; ++i) on_completion(s, completions[i]);
   }
-  if (s.phase == Phase::connected) grant(s);
+  if (s.phase != Phase::connected) return;
+  grant(s);
+  keep_alive(s);
 }
 
 bool can_send(Socket& s) {
@@ -314,8 +323,13 @@ size_t receive_some(Socket& s, std::byte* data, size_t length, bool peeks) {
 }
 
 bool send_control(Socket& s, Control control) {
-  return post_control(
-      s, {.id = 0, .immediate = immediate(Message::control, static_cast<uint32_t>(control))});
+  return post_control(s,
+                      {.id = control == Control::keepalive ? kIsKeepalive : 0,
+                       .immediate = immediate(Message::control, static_cast<uint32_t>(control))});
+}
+
+void begin_keepalive(Socket& s) {
+  s.next_keepalive = std::chrono::steady_clock::now() + std::chrono::seconds(s.options.keepalive_s);
 }
 
 bool all_sent(const Socket& s) {
