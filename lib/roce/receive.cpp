@@ -90,7 +90,8 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
   //= roce:C-AV-97 threat:A01 threat:A11 threat:A14 and any UDP port: roce:C-HDR-117
   if (frame.path->source != qp->path.destination && service != wire::OpClass::ud)
     return count(Count::rx_bad_source);
-  if ((packet.pkey & 0x7FFF) != 0x7FFF) return count(Count::rx_bad_pkey);  //= roce:C-OPS-86
+  if ((packet.pkey & 0x7FFF) != 0x7FFF)
+    return count(Count::rx_bad_pkey);  //= roce:C-OPS-86 roce:C-OPS-133
   if ((telemetry != nullptr) != qp->telemetry) return count(Count::rx_unagreed_telemetry);
   if (is_cnp) {
     // With telemetry, a CNP whose BECN bit is clear reports READ responses (lib/wire/INT.md).

@@ -286,7 +286,7 @@ void datagrams(Way way) {
   poster.post(wr, IBV_WC_SEND);
   ibv_wc wc = wait_for(ends.b.cq);
   CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.byte_len == 240);
-  CHECK((wc.wc_flags & IBV_WC_GRH) != 0 && ntohl(wc.imm_data) == kImm);
+  CHECK((wc.wc_flags & IBV_WC_GRH) != 0 && ntohl(wc.imm_data) == kImm);  //= roce:C-AV-134
   CHECK(wc.src_qp == ends.a.qp->qp_num);
   CHECK(same(ends, 0, kPeer + 40, 200));
   auto* header = reinterpret_cast<ibv_grh*>(ends.at(kPeer));

@@ -48,14 +48,15 @@ struct Connection {
 
   const uint32_t id;  // the local communication id
   State state;
-  bool active = false;         // this side sent the request
-  bool reported = false;       // the application took an event of it
-  bool released = false;       // the application released it: no more events
-  bool outstanding = false;    // its request counts against the limit of its peer (RequestLimit)
-  bool timewait_over = false;  // destroyed when its last event was taken
-  uint8_t pending_events = 0;  // a bit per EventKind
-  uint8_t retries_left = 0;    // of `sent`
-  uint8_t retry_timeout = 0;   // exponent of the time between two transmissions
+  bool active = false;          // this side sent the request
+  bool reported = false;        // the application took an event of it
+  bool released = false;        // the application released it: no more events
+  bool outstanding = false;     // its request counts against the limit of its peer (RequestLimit)
+  bool wants_failover = false;  // the peer's request names an alternate path
+  bool timewait_over = false;   // destroyed when its last event was taken
+  uint8_t pending_events = 0;   // a bit per EventKind
+  uint8_t retries_left = 0;     // of `sent`
+  uint8_t retry_timeout = 0;    // exponent of the time between two transmissions
   uint8_t ack_timeout = 0;
   Transport transport = Transport::rc;
   Reason reason = Reason::none;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Management datagrams of the communication manager (IBTA 13.4.2 and 12.6): 256 bytes, a header and
-// one of nine bodies, as plain structs of big-endian integers that are overlaid on the bytes.
+// one of eleven bodies, as plain structs of big-endian integers that are overlaid on the bytes.
 // check() says whether a datagram is one of them; after that every field may be read, and none is
 // trusted. //= roce:C-CM-106
 #pragma once
@@ -36,6 +36,8 @@ enum class Attribute : uint16_t {
   drep = 0x0016,      // disconnected
   sidr_req = 0x0017,  // request the queue pair of a datagram service
   sidr_rep = 0x0018,  // names the queue pair, or rejects
+  lap = 0x0019,       // load an alternate path
+  apr = 0x001A,       // the answer to it
 };
 
 struct MadHeader {
@@ -103,6 +105,7 @@ struct Req {
   uint8_t rnr_retry() const { return mtu_rnr & 7; }
   uint8_t cm_retries() const { return retries_srq >> 4; }
   bool shared_receives() const { return retries_srq >> 3 & 1; }
+  bool has_alternate_path() const { return alternate.remote_gid != Gid{}; }
   ExtendedTransport extended_transport() const {
     return static_cast<ExtendedTransport>(retries_srq & 7);
   }
@@ -223,11 +226,30 @@ struct SidrRep {
   std::array<std::byte, 136> private_data{};
 };
 
+// The path that it names is not read: there is no path migration.
+struct Lap {
+  static constexpr Attribute kAttribute = Attribute::lap;
+  Be32 local_id;
+  Be32 remote_id;
+  std::array<std::byte, 224> rest{};
+};
+
+struct Apr {
+  static constexpr Attribute kAttribute = Attribute::apr;
+  static constexpr uint8_t kNotSupported = 2;
+  Be32 local_id;
+  Be32 remote_id;
+  uint8_t info_length = 0;
+  uint8_t status = 0;
+  std::array<std::byte, 222> rest{};
+};
+
 template <class Body>
 inline constexpr bool kIsBody = sizeof(Body) == kMadLength - sizeof(MadHeader) &&
                                 alignof(Body) == 1 && std::is_trivially_copyable_v<Body>;
 static_assert(kIsBody<Req> && kIsBody<Mra> && kIsBody<Rej> && kIsBody<Rep> && kIsBody<Rtu> &&
-              kIsBody<Dreq> && kIsBody<Drep> && kIsBody<SidrReq> && kIsBody<SidrRep>);
+              kIsBody<Dreq> && kIsBody<Drep> && kIsBody<SidrReq> && kIsBody<SidrRep> &&
+              kIsBody<Lap> && kIsBody<Apr>);
 
 // The reason of a REJ (IBTA 12.6.7.2).
 enum class Reason : uint16_t {
@@ -298,7 +320,7 @@ inline MadError check(std::span<const std::byte> bytes, Mad& mad) {
   if (header.method != 0x03) return MadError::method;
   const uint16_t attribute = header.attribute;
   const bool known = attribute >= static_cast<uint16_t>(Attribute::req) &&
-                     attribute <= static_cast<uint16_t>(Attribute::sidr_rep);
+                     attribute <= static_cast<uint16_t>(Attribute::apr);
   return known ? MadError::none : MadError::attribute;
 }
 

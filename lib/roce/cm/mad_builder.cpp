@@ -75,7 +75,8 @@ Mad make_rep(const Connection& c, const Offer& offer, const Gid& local) {
   rep.starting_psn = offer.psn.value;
   rep.responder_resources = offer.responder_resources;
   rep.initiator_depth = offer.initiator_depth;
-  rep.delay_flow = 1;
+  constexpr uint8_t kFailoverNotSupported = 1 << 1;
+  rep.delay_flow = 1 | (c.wants_failover ? kFailoverNotSupported : 0);  //= roce:C-AV-132
   const bool shared = xrc || offer.shared_receives;
   rep.rnr_srq = static_cast<uint8_t>(top(offer.rnr_retry, 3) | (shared ? 16 : 0));
   rep.local_guid = guid_of(local);
@@ -130,6 +131,14 @@ Mad make_drep(uint64_t transaction, uint32_t local_id, uint32_t remote_id) {
   drep.local_id = local_id;
   drep.remote_id = remote_id;
   return make(drep, transaction);
+}
+
+Mad make_apr(const Connection& c, uint64_t transaction) {
+  Apr apr{};
+  apr.local_id = c.id;
+  apr.remote_id = c.peer_id;
+  apr.status = Apr::kNotSupported;
+  return make(apr, transaction);
 }
 
 Mad make_sidr_req(const Connection& c, const Gid& local, uint16_t source_port,

@@ -45,6 +45,8 @@ Mad make_mra(const Connection& c, Answered what, uint8_t service_timeout);
 Mad make_rtu(const Connection& c);
 Mad make_dreq(const Connection& c);
 Mad make_drep(uint64_t transaction, uint32_t local_id, uint32_t remote_id);
+// Refuses an alternate path: there is no path migration.
+Mad make_apr(const Connection& c, uint64_t transaction);
 Mad make_sidr_req(const Connection& c, const Gid& local, uint16_t source_port,
                   std::span<const std::byte> data);
 

@@ -115,6 +115,7 @@ void on_req(AgentState& agent, const Mad& mad, const Gid& from, Instant now) {
   c.ack_timeout = req.primary.ack_timeout >> 3;
   c.retry_timeout = req.local_response_timeout();
   c.retries_left = req.cm_retries();
+  c.wants_failover = req.has_alternate_path();
   c.event_mad = std::make_unique<Mad>(mad);
   agent.table.set_peer(c, req.local_id, QpNum{req.local_qpn});
   undo.forget();
@@ -208,6 +209,12 @@ void on_dreq(AgentState& agent, const Mad& mad, const Gid& from, Instant now) {
   end(agent, *c, EventKind::disconnected, now);
 }
 
+// An alternate path is refused, and the connection goes on. //= roce:C-AV-132
+void on_lap(AgentState& agent, Connection& c, const Mad& mad) {
+  if (c.state != State::established) return agent.count(AgentCount::unexpected);
+  send_response(agent, c.peer, make_apr(c, header_of(mad).transaction));
+}
+
 void on_drep(AgentState& agent, Connection& c, Instant now) {
   if (c.state != State::dreq_sent)
     return agent.count(c.state == State::timewait ? AgentCount::duplicates
@@ -255,6 +262,11 @@ void on_mad(AgentState& agent, const Mad& mad, const Gid& from, Instant now) {
     case Attribute::drep:
       if (Connection* const c = find(body_of<Drep>(mad))) on_drep(agent, *c, now);
       return;
+    case Attribute::lap:
+      if (Connection* const c = find(body_of<Lap>(mad))) on_lap(agent, *c, mad);
+      return;
+    case Attribute::apr:  // we load no alternate path
+      return agent.count(AgentCount::unexpected);
     case Attribute::sidr_req:
       return on_sidr_req(agent, mad, from, now);
     case Attribute::sidr_rep:

@@ -185,12 +185,17 @@ Status place_original(EngineState& engine, QueuePair& qp, uint32_t index,
 Status place_response(EngineState& engine, QueuePair& qp, uint32_t index,
                       const wire::Packet& packet, const Frame& frame, uint64_t psn) noexcept {
   const SendEntry& entry = qp.sq[index];
+  //= roce:C-ACK-139
+  const bool refuses =
+      packet.info->aeth && (packet.aeth().syndrome & wire::kSyndromeKindMask) != wire::kSyndromeAck;
+  if (refuses) return Status::bad_response;
   if (packet.info->operation == wire::Operation::atomic_acknowledge)
     return entry.atomic() ? place_original(engine, qp, index, packet) : Status::bad_response;
   if (entry.effect())
     return packet.info->place == wire::Place::only && packet.payload_length == 0
                ? Status::success
                : Status::bad_response;
+  //= roce:C-ACK-136
   if (entry.opcode != Opcode::read || !fits(qp, entry, packet, psn)) return Status::bad_response;
   const uint64_t offset = (psn - entry.first_psn) << qp.mtu_shift;
   return status_of(scatter_payload(engine, qp.domain, qp.sq.sges(index), offset, packet, frame));

@@ -11,6 +11,7 @@
 namespace weft::port::ethernet {
 
 // The Ethernet address that a multicast group has (RFC 1112 6.4, RFC 2464 7).
+//= roce:C-AV-135
 inline wire::MacAddress mac_of_group(const Gid& group) noexcept {
   const std::array<uint8_t, 16>& b = group.bytes;
   if (group.is_ipv4()) return {0x01, 0x00, 0x5E, static_cast<uint8_t>(b[13] & 0x7F), b[14], b[15]};

@@ -37,6 +37,53 @@ TEST_CASE("a connection is requested, accepted, used and disconnected (C-CM-106)
   CHECK(client.node.agent.next_deadline().is_never());
 }
 
+TEST_CASE(
+    "an alternate path is refused in the REP and by APR, and the connection lives, C-AV-132") {
+  CmNet net(1);
+  Server server(net.add());
+  Client client(net.add());
+  const bool alternate = GENERATE(false, true);
+  std::vector<cm::Mad> reps, aprs;
+  net.filter = [&](const Gid& from, const Gid& to, const cm::Mad& mad) {
+    const auto kind = static_cast<Attribute>(uint16_t{cm::header_of(mad).attribute});
+    if (kind == Attribute::req && alternate) {  // the same REQ, with an alternate path
+      cm::Mad other = mad;
+      cm::body_of<cm::Req>(other).alternate.remote_gid = Gid::from_ipv4(10, 0, 1, 1);
+      net.give(server.node, from, other);
+      return false;
+    }
+    if (kind == Attribute::rep) reps.push_back(mad);
+    if (kind == Attribute::apr) aprs.push_back(mad);
+    return to == server.node.address || kind != Attribute::apr;
+  };
+  const uint32_t id = *client.node.connect(server.node, kService, 0x77);
+  net.run(Duration::from_ms(1));
+  net.run(Duration::from_ms(1));  // what the filter gave is handled at the start of a run
+  REQUIRE(client.log == Log{EventKind::reply});
+  REQUIRE(reps.size() == 1);
+  CHECK((cm::body_of<cm::Rep>(reps[0]).delay_flow >> 1 & 3) == (alternate ? 1 : 0));
+  cm::Lap lap{};
+  lap.local_id = id;
+  lap.remote_id = server.id;
+  net.give(server.node, client.node.address, cm::make(lap, 0x1234));
+  net.run(Duration::from_ms(1));
+  REQUIRE(aprs.size() == 1);
+  CHECK(cm::header_of(aprs[0]).transaction == 0x1234);
+  const auto& apr = cm::body_of<cm::Apr>(aprs[0]);
+  CHECK(apr.local_id == server.id);
+  CHECK(apr.remote_id == id);
+  CHECK(apr.status == 2);
+  net.give(server.node, Gid::from_ipv4(10, 9, 9, 9), cm::make(lap, 2));  // of a third party
+  net.give(client.node, server.node.address, aprs[0]);
+  net.run(Duration::from_ms(1));
+  CHECK(aprs.size() == 1);
+  CHECK(client.node.agent.count(AgentCount::unexpected) == 1);
+  CHECK(server.log == Log{EventKind::request, EventKind::established});
+  REQUIRE(client.node.agent.disconnect(id, net.now));
+  net.run(Duration::from_ms(1));
+  CHECK(server.log.back() == EventKind::disconnected);
+}
+
 TEST_CASE("a REQ without a listener, or an invalid one, is rejected (C-CM-106)") {
   CmNet net(1);
   Server server(net.add());
