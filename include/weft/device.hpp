@@ -140,6 +140,7 @@ struct DeviceAttributes {
   bool confirms = true;
   bool has_flush = false;           // RC, XRC: ATOMIC WRITE and FLUSH
   bool has_xrc = false;             // XRC queue pairs: srq.hpp
+  bool has_rate_limit = false;      // QueuePairAttributes::rate_limit
   bool telemetry = false;           // supports in-band telemetry
   bool selective_repeat = false;    // RC: sends only what is lost again, where the peer has it too
   uint32_t engines = 1;             // see cq.hpp

@@ -57,6 +57,17 @@ struct QueuePairCapacities {
   uint32_t max_inline = 0;    // bytes
 };
 
+// How fast a queue pair sends SENDs, WRITEs and READ responses, whatever congestion control says
+// (verbs: ibv_modify_qp_rate_limit). In bits per second of the link: an Ethernet frame with
+// preamble and gap. Requests of READs and atomics, acknowledgements and CNPs are not limited, and
+// while it has a limit an RC queue pair requests an acknowledgement of each packet.
+struct RateLimit {
+  Rate rate{};  // 0: no limit
+  // Bytes of the link that may leave at once after a pause, or to make up for a delay; 0: what the
+  // rate gives in pacing_quantum_us (10). Less than that costs rate, as timers have ticks of 2 us.
+  uint32_t max_burst = 0;
+};
+
 // The attributes of modify(): those that are set are changed. IBTA table 11.2.5.2 says which ones a
 // transition requires and allows (//= roce:C-STATE-55..57); the error names the missing one.
 struct QueuePairAttributes {
@@ -86,6 +97,9 @@ struct QueuePairAttributes {
   // INIT -> RTR of RC: a loss is repaired by sending only what is missing again
   // (lib/wire/SACK.md). Must be the same on both sides; connect() agrees on it.
   std::optional<bool> selective_repeat{};
+  // To RTS, and in RTS and SQD, on roce and on devices of ibverbs that have it. The lower one of
+  // this and AddressVector::static_rate holds.
+  std::optional<RateLimit> rate_limit{};
   // Only of query(), in SQD: requests that were being sent are not finished yet.
   std::optional<bool> sq_draining{};
 };

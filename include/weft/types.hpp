@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "weft/result.hpp"
+#include "weft/units.hpp"
 
 namespace weft {
 
@@ -136,6 +137,12 @@ struct AddressVector {
   uint32_t flow_label = 0;    // selects the UDP source port; 0 = derived from the QPN
   uint8_t hop_limit = 64;     // IPv4: TTL
   uint8_t traffic_class = 0;  // DSCP << 2 | ECN; classes of srd: lib/wire/SRD.md
+  // The UDP source port, by which switches choose a path; 0 = that of the flow label. A port that
+  // sends through sockets (udp) has its own. Provider roce.
+  uint16_t source_port = 0;
+  // Packets of RC, UC and UD to this destination leave no faster (RateLimit); 0 = as fast as they
+  // can. Providers roce, and ibverbs where the device has static rates.
+  Rate static_rate{};
 };
 
 }  // namespace weft

@@ -93,6 +93,9 @@ class Engine final : public EngineState {
   void transmit_acks() noexcept;
   void transmit_notices() noexcept;
   Result<void> enter_rtr(QueuePair& qp);
+  void set_path(QueuePair& qp);
+  Result<void> change_path(QueuePair& qp);
+  void set_limit(QueuePair& qp) noexcept;
   void reset_qp(QueuePair& qp) noexcept;
 
   std::optional<HostQueue> host_queue_;  // created with the first pacer

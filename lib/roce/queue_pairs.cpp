@@ -6,6 +6,7 @@
 
 #include "lib/base/undo.hpp"
 #include "lib/roce/engine.hpp"
+#include "lib/roce/message/pacing.hpp"
 #include "lib/roce/rc/rc.hpp"
 #include "lib/roce/state/invariants.hpp"
 #include "lib/transport/qp_attributes.hpp"
@@ -21,6 +22,8 @@ wire::OpClass service_of(QpType type) noexcept {
                                    OpClass::unknown, OpClass::xrc, OpClass::xrc};
   return kServices[static_cast<size_t>(type)];
 }
+
+constexpr uint32_t kLongestHeaders = 48;  // of a packet with payload: BTH to ICRC, pad
 
 // Gives `qp` its own controller: the device's preset, with its parameters, if that has the same
 // name.
@@ -199,6 +202,7 @@ void Engine::reset_qp(QueuePair& qp) noexcept {
   qp.selective.reset();
   qp.req = Requester{};
   qp.res = Responder{};
+  qp.limiter = RateLimiter{};
   qp.req.next_index = qp.sq.tail();
   qp.established = qp.type == QpType::ud;
   qp.access = Access::none;
@@ -207,7 +211,58 @@ void Engine::reset_qp(QueuePair& qp) noexcept {
   check_queue_pair(qp, early_packets_);
 }
 
-// INIT -> RTR: the responder is set up. //= roce:C-AV-95
+// The headers of packets to the peer, from the address vector. //= roce:C-AV-95
+void Engine::set_path(QueuePair& qp) {
+  const QueuePairAttributes& a = qp.attributes;
+  const AddressVector to = a.path.value_or(AddressVector{});  // none: UD
+  qp.path = Path{};
+  qp.path.source = port_.address();
+  qp.path.destination = to.destination;
+  qp.path.traffic_class = to.traffic_class;
+  qp.path.hop_limit = to.hop_limit;
+  //= roce:C-AV-96 stable per queue pair, spread over the ports
+  const uint16_t source_port = to.source_port != 0 ? to.source_port
+                               : to.flow_label != 0
+                                   ? wire::source_port_of_label(to.flow_label)
+                                   : wire::source_port_of(qp.number.value * 2654435761u >> 8);
+  qp.path.source_port = port_.source_port(source_port, 0);
+  qp.path.in_memory = !a.telemetry.value_or(false) && qp.type != QpType::ud &&
+                      port_.reaches_in_memory(to.destination, qp.peer);
+  if (qp.telemetry) qp.path.destination_port = wire::kIntUdpPort;
+  if (qp.req.pacer != nullptr && (qp.path.traffic_class & 3) == 0)
+    qp.path.traffic_class |= 2;  //= roce:C-CC-101 ECT(0)
+}
+
+// SQD: another address vector.
+Result<void> Engine::change_path(QueuePair& qp) {
+  const Gid& to = qp.attributes.path->destination;
+  if (qp.reliable() && to != qp.path.destination) {
+    if (!qp.drained() || rc::has_replies(qp))
+      return Error{Code::busy,
+                   "the queue pair is not drained: another destination can be set when "
+                   "nothing is outstanding (sq_drained)"};
+    Destination* const next = destinations_.acquire(to, capabilities_);
+    qp.destination->waiting.remove(qp);
+    destinations_.release(qp);
+    qp.destination = next;
+  }
+  set_path(qp);
+  return {};
+}
+
+// The lower one of the rate limit and the static rate of the path holds.
+void Engine::set_limit(QueuePair& qp) noexcept {
+  const QueuePairAttributes& a = qp.attributes;
+  const RateLimit limit = a.rate_limit.value_or(RateLimit{});
+  const Rate path = a.path ? a.path->static_rate : Rate{};
+  const uint32_t longest = qp.mtu() + link_overhead(qp.path) + kLongestHeaders +
+                           (qp.telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0);
+  qp.limiter.set(lower(limit.rate, path), limit.max_burst, longest, config_.pacing_quantum, time());
+  qp.req.paced = qp.req.pacer != nullptr || qp.limiter.limits();
+  if (qp.state == QpState::rts || qp.state == QpState::sqd) activate(qp);  // it may wait for less
+}
+
+// INIT -> RTR: the responder is set up.
 Result<void> Engine::enter_rtr(QueuePair& qp) {
   const QueuePairAttributes& a = qp.attributes;
   const AddressVector to = a.path.value_or(AddressVector{});  // none: UD
@@ -220,23 +275,10 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
   qp.peer = a.dest_qpn.value_or(QpNum{});
   const uint32_t mtu = a.path_mtu.value_or(capabilities_.active_mtu);
   qp.mtu_shift = static_cast<uint8_t>(std::countr_zero(mtu));
-  qp.path = Path{};
-  qp.path.source = port_.address();
-  qp.path.destination = to.destination;
-  qp.path.traffic_class = to.traffic_class;
-  qp.path.hop_limit = to.hop_limit;
-  //= roce:C-AV-96 stable per queue pair, spread over the ports
-  const uint16_t source_port = to.flow_label != 0
-                                   ? wire::source_port_of_label(to.flow_label)
-                                   : wire::source_port_of(qp.number.value * 2654435761u >> 8);
-  qp.path.source_port = port_.source_port(source_port, 0);
-  qp.path.in_memory = !a.telemetry.value_or(false) && qp.type != QpType::ud &&
-                      port_.reaches_in_memory(to.destination, qp.peer);
   qp.res.expected = qp.res.ack_end = a.rq_psn.value_or(Psn{});
-  if (!qp.reliable()) return {};
+  if (!qp.reliable()) return set_path(qp), Result<void>{};
   if (a.telemetry.value_or(false)) {
     qp.telemetry = true;
-    qp.path.destination_port = wire::kIntUdpPort;
     qp.res.echo = std::make_unique<wire::IntBlock>();
     qp.res.echo->flags = wire::kIntEcho;
   }
@@ -248,8 +290,8 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
     qp.req.pacer = std::make_unique<Pacer>(*preset, *host_queue_, config_.pacing_quantum,
                                            config_.frame_overhead, qp.telemetry);
     if (a.max_dest_rd_atomic.value_or(0) != 0) qp.req.pacer->track_responses();
-    if ((qp.path.traffic_class & 3) == 0) qp.path.traffic_class |= 2;  //= roce:C-CC-101 ECT(0)
   }
+  set_path(qp);
   qp.res.early_window = early_window(config_.conditions.line, config_.conditions.rtt, mtu);
   if (a.selective_repeat.value_or(false))
     qp.selective = std::make_unique<SelectiveRepeat>(qp.res.early_window);
@@ -289,17 +331,18 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
     return {};
   }
   const QueuePairAttributes before = qp.attributes;
+  base::Undo undo([&] { qp.attributes = before; });
   merge(qp.attributes, change);
-  if (to == QpState::rtr && from == QpState::init) {
-    if (const Result<void> ok = enter_rtr(qp); !ok) {
-      qp.attributes = before;
-      return ok;
-    }
-  }
+  if (to == QpState::rtr && from == QpState::init)
+    if (const Result<void> ok = enter_rtr(qp); !ok) return ok;
+  if (from == QpState::sqd && change.path)
+    if (const Result<void> ok = change_path(qp); !ok) return ok;
+  undo.forget();
   if (qp.attributes.access) qp.access = *qp.attributes.access;
   if (qp.attributes.qkey) qp.qkey = *qp.attributes.qkey;
   if (to == QpState::rts && from == QpState::rtr) enter_rts(qp, capabilities_);
   qp.state = to;
+  if (to == QpState::rtr || change.path || change.rate_limit) set_limit(qp);
   if (to == QpState::sqd) {
     const bool wanted = change.sq_drained_event.value_or(false);
     if (wanted && qp.drained()) raise(EventType::sq_drained, qp.number);

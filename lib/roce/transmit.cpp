@@ -53,7 +53,7 @@ size_t Engine::fill(std::span<TxFrame> frames, Instant now) noexcept {
   while (!active_.empty() && builder_.has_room()) {
     QueuePair& qp = active_.pop();
     if (!qp.reliable()) {
-      if (send_unreliable(*this, qp, builder_, kQuantum) == Served::more) activate(qp);
+      if (send_unreliable(*this, qp, builder_, kQuantum, now) == Served::more) activate(qp);
       continue;
     }
     const size_t before = builder_.count();
@@ -76,12 +76,12 @@ size_t Engine::fill(std::span<TxFrame> frames, Instant now) noexcept {
   return builder_.count();
 }
 
-// Sends responses, then requests; with a pacer, which delays both, they alternate in going first.
+// Sends responses, then requests; where they are paced, they alternate in going first.
 // True: there is more than fits.
 bool Engine::serve(QueuePair& qp, Instant now) noexcept {
   const size_t before = builder_.count();
   const auto reply = [&] { return rc::send_replies(*this, qp, builder_, kQuantum, now); };
-  if (qp.req.pacer && qp.res.requests_first) {
+  if (qp.req.paced && qp.res.requests_first) {
     const Served requests = rc::send_requests(*this, qp, builder_, kQuantum, now);
     if (builder_.count() != before) qp.res.requests_first = false;
     return reply() == Served::more || requests == Served::more;
@@ -121,8 +121,11 @@ void Engine::transmit_acks() noexcept {
 void Engine::expire(Instant now) noexcept {
   while (base::TimerNode* node = wheel_.pop_expired(now)) {
     QueuePair& qp = *static_cast<QpTimer*>(node)->owner;
-    WEFT_DCHECK(&qp.timer == node && qp.reliable());
-    rc::on_timer(*this, qp, now);
+    WEFT_DCHECK(&qp.timer == node);
+    if (qp.reliable())
+      rc::on_timer(*this, qp, now);
+    else
+      activate(qp);  // it waited for its rate
   }
   next_deadline_ = wheel_.next_deadline();
   GeneralServices* const services = gsi_.services();

@@ -37,6 +37,11 @@ class FrameBuilder {
   bool has_room() const noexcept { return room_; }
   // Bytes of the frames of this burst, from BTH to ICRC.
   uint64_t bytes() const noexcept { return bytes_; }
+  // Bytes of the frame that was finished last.
+  uint32_t last_length() const noexcept {
+    WEFT_DCHECK(frame_ == nullptr && count_ != 0);
+    return prefix_ + total_;
+  }
 
   // A copy of `path` that is valid as long as the frames of this burst. Equal paths in succession
   // share a copy, so that their frames can form a train.

@@ -31,9 +31,9 @@ constexpr A kAll = static_cast<A>(~0u);
 constexpr A without(A set, A some) {
   return static_cast<A>(static_cast<uint32_t>(set) & ~static_cast<uint32_t>(some));
 }
-constexpr A kResumeRc = A::current_state | A::access | A::min_rnr_timer;
-constexpr A kResumeUc = A::current_state | A::access;
-constexpr A kResumeUd = A::current_state | A::qkey;
+constexpr A kResumeRc = A::current_state | A::access | A::min_rnr_timer | A::rate_limit;
+constexpr A kResumeUc = A::current_state | A::access | A::rate_limit;
+constexpr A kResumeUd = A::current_state | A::qkey | A::rate_limit;
 constexpr std::array<A, 3> kNothing = {kNone, kNone, kNone};
 constexpr std::array<A, 3> kResume = {kResumeRc, kResumeUc, kResumeUd};
 constexpr std::array<A, 3> kInit = {kIdentity | A::access, kIdentity | A::access,
@@ -67,8 +67,9 @@ constexpr Row kTable[] = {
     {QpState::sqd,
      QpState::sqd,
      kNothing,
-     {kIdentity | A::access | A::path | kRcResponder | kRcRequester,
-      A::pkey_index | A::access | A::path, A::pkey_index | A::qkey}},
+     {kIdentity | A::access | A::path | kRcResponder | kRcRequester | A::rate_limit,
+      A::pkey_index | A::access | A::path | A::rate_limit,
+      A::pkey_index | A::qkey | A::rate_limit}},
     {QpState::sqd, QpState::rts, kNothing, kResume},
     {QpState::sqd, QpState::reset, kNothing, kNothing},
     {QpState::sqd, QpState::err, kNothing, kNothing},
@@ -106,6 +107,7 @@ constexpr AttributeName kAttributeNames[] = {
     {A::sq_drained_event, "sq_drained_event", "whether to report that the queue is drained"},
     {A::telemetry, "telemetry", "whether frames carry telemetry"},
     {A::selective_repeat, "selective_repeat", "whether only lost packets are sent again"},
+    {A::rate_limit, "rate_limit", "how fast packets may leave"},
 };
 
 const Row* find_row(QpState from, QpState to) {
@@ -158,7 +160,7 @@ Result<void> check_mtu(const QueuePairAttributes& change, const ModifyLimits& li
   if (!change.path_mtu) return {};
   const uint32_t mtu = *change.path_mtu;
   if (std::has_single_bit(mtu) && mtu >= 256 && mtu <= limits.max_mtu) return {};
-  std::string choices;  //= roce:C-OPS-71
+  std::string choices;  //= roce:C-OPS-71 roce:C-STATE-137
   for (uint32_t choice = 256; choice <= limits.max_mtu; choice *= 2)
     choices += (choices.empty() ? "" : ", ") + std::to_string(choice);
   return bad_value("path_mtu", mtu, "one of " + choices + " on this device");
@@ -194,6 +196,14 @@ Result<void> check_numbers(const QueuePairAttributes& c, const ModifyLimits& lim
   if (c.access && (*c.access | rights) != rights)
     return bad_value("access", static_cast<uint32_t>(*c.access), "of local_*, remote_*, flush_*");
   if (c.port && *c.port != 1) return bad_value("port", *c.port, "1");
+  const auto is_rate = [](Rate rate) {
+    constexpr int64_t kLeast = 1'000, kMost = 1'000'000'000'000'000;
+    return rate == Rate{} || (kLeast <= rate.bits_per_second && rate.bits_per_second <= kMost);
+  };
+  if ((c.rate_limit && !is_rate(c.rate_limit->rate)) || (c.path && !is_rate(c.path->static_rate)))
+    return Error{Code::invalid_argument,
+                 "QueuePairAttributes::rate_limit and path.static_rate must be 0 (no limit) or "
+                 "10^3 to 10^15 bits per second"};
   return {};
 }
 
@@ -236,6 +246,7 @@ Attribute attributes_set(const QueuePairAttributes& c) noexcept {
   add(c.sq_drained_event.has_value(), A::sq_drained_event);
   add(c.telemetry.has_value(), A::telemetry);
   add(c.selective_repeat.has_value(), A::selective_repeat);
+  add(c.rate_limit.has_value(), A::rate_limit);
   return set;
 }
 

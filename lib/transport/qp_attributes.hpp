@@ -32,6 +32,7 @@ enum class Attribute : uint32_t {
   sq_drained_event = 1 << 16,
   telemetry = 1 << 17,
   selective_repeat = 1 << 18,
+  rate_limit = 1 << 19,
 };
 
 // The attributes of a transition.

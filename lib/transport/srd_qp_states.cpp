@@ -37,6 +37,11 @@ Result<void> check_srd_transition(QpState from, const QueuePairAttributes& chang
     return Error{Code::invalid_argument, "path_mtu must be 1.." + std::to_string(max_mtu)};
   if (change.rnr_retry && *change.rnr_retry > 7)
     return Error{Code::invalid_argument, "rnr_retry must be 0..7"};
+  if (change.rate_limit)
+    return Error{
+        Code::not_supported,
+        "an SRD queue pair has no rate_limit: it sends as fast as the receiver grants; the "
+        "queue pairs of roce have one"};
   return {};
 }
 

@@ -57,6 +57,7 @@ void merge(QueuePairAttributes& attributes, const QueuePairAttributes& change) {
   take(attributes.rnr_retry, change.rnr_retry);
   take(attributes.telemetry, change.telemetry);
   take(attributes.selective_repeat, change.selective_repeat);
+  take(attributes.rate_limit, change.rate_limit);
 }
 
 WorkType work_type(Opcode opcode) noexcept {

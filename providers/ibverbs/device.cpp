@@ -162,11 +162,15 @@ bool has_null_region(const Library& library, ibv_context& context) {
   return own(ibv_alloc_null_mr(pd.get()), library.dereg_mr) != nullptr;
 }
 
-bool has_on_demand(ibv_context& context) {
+// What only the extended query says.
+void describe_extended(ibv_context& context, DeviceAttributes& a) {
   const verbs_context* const calls = __extension__ verbs_get_ctx_op(&context, query_device_ex);
   ibv_device_attr_ex said{};
-  return calls != nullptr && calls->query_device_ex(&context, nullptr, &said, sizeof said) == 0 &&
-         (said.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
+  if (calls == nullptr || calls->query_device_ex(&context, nullptr, &said, sizeof said) != 0)
+    return;
+  a.has_on_demand = (said.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
+  a.has_rate_limit = said.packet_pacing_caps.qp_rate_limit_max != 0 &&
+                     (said.packet_pacing_caps.supported_qpts & 1u << IBV_QPT_RC) != 0;
 }
 
 DeviceAttributes describe(const ibv_context& context, const ibv_device_attr& device,
@@ -286,7 +290,7 @@ Result<UsablePort> inspect_port(const Library& library, ibv_context& context,
   // siw takes the call and ignores the address.
   usable.attributes.has_iova = library.reg_mr_iova2 != nullptr && !is_iwarp(context);
   usable.attributes.has_null_region = has_null_region(library, context);
-  usable.attributes.has_on_demand = has_on_demand(context);
+  describe_extended(context, usable.attributes);
   return usable;
 }
 

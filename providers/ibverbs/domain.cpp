@@ -150,7 +150,8 @@ void Domain::add_peer(const Gid& address) noexcept {
 }
 
 ibv_ah* Domain::find_or_make(const AddressVector& path) noexcept {
-  const PathKey key{path.destination, path.flow_label, path.hop_limit, path.traffic_class};
+  const PathKey key{path.destination, path.flow_label, path.hop_limit, path.traffic_class,
+                    path.static_rate.bits_per_second};
   const auto known = handles_.find(key);
   if (known != handles_.end()) return known->second.get();
   const PortChoice& choice = context_.choice();

@@ -49,6 +49,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   DeviceAttributes attributes = software::describe(spec, *opened, config.limits);
   if (!config.icrc) attributes.integrity_bits = 0;
   attributes.has_flush = attributes.has_xrc = attributes.resizes_srq = true;
+  attributes.has_rate_limit = true;
   attributes.selective_repeat = selective_repeat;
   attributes.max_mw = attributes.max_mr;
   attributes.max_srq = attributes.max_xrcd = roce::SrqTable::kMost;

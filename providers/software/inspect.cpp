@@ -39,6 +39,10 @@ verbs::QpReport report_of(const roce::QueuePair& qp) {
     r.flow.rtt = pacer->rtt();
     r.flow.marks = pacer->marked();
   }
+  if (const Rate limit = qp.limiter.rate(); limit != Rate{}) {
+    const auto most = static_cast<double>(limit.bits_per_second);
+    r.flow.rate = r.flow.rate == 0 ? most : std::min(r.flow.rate, most);
+  }
   return r;
 }
 

@@ -7,6 +7,7 @@
 
 using namespace weft;
 using ibverbs::from_verbs;
+using ibverbs::rate_to_verbs;
 using ibverbs::to_verbs;
 
 namespace {
@@ -113,6 +114,17 @@ TEST_CASE("unknown statuses of verbs are fatal, not success") {
   CHECK(from_verbs(IBV_WC_RNR_RETRY_EXC_ERR) == Status::rnr_retry_exceeded);
   CHECK(from_verbs(IBV_WC_REM_ACCESS_ERR) == Status::remote_access_error);
   CHECK(from_verbs(IBV_WC_GENERAL_ERR) == Status::fatal);
+}
+
+TEST_CASE("a static rate is the highest one of verbs that is not above it") {
+  CHECK(rate_to_verbs({}) == IBV_RATE_MAX);
+  CHECK(rate_to_verbs(Rate::from_gbps(100)) == IBV_RATE_100_GBPS);
+  CHECK(rate_to_verbs({99'999'999'999}) == IBV_RATE_80_GBPS);
+  CHECK(rate_to_verbs({2'500'000'000}) == IBV_RATE_2_5_GBPS);
+  CHECK(rate_to_verbs({1'000}) == IBV_RATE_2_5_GBPS);  // there is no lower one
+  CHECK(rate_to_verbs(Rate::from_gbps(5'000)) == IBV_RATE_300_GBPS);
+  CHECK(to_verbs(AddressVector{.static_rate = Rate::from_gbps(10)}, 1, 0).static_rate ==
+        IBV_RATE_10_GBPS);
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ const std::map<Attribute, std::pair<std::string, Setter>> kSetters = {
     {Attribute::sq_drained_event, {"sq_drained_event", [](auto& a) { a.sq_drained_event = true; }}},
     {Attribute::telemetry, {"telemetry", [](auto& a) { a.telemetry = true; }}},
     {Attribute::selective_repeat, {"selective_repeat", [](auto& a) { a.selective_repeat = true; }}},
+    {Attribute::rate_limit, {"rate_limit", [](auto& a) { a.rate_limit = weft::RateLimit{}; }}},
 };
 
 QueuePairAttributes change_to(QpState to, Attribute set) {
@@ -99,8 +100,9 @@ const Names kRequired = {
       {QpType::uc, "sq_psn"},
       {QpType::ud, "sq_psn"}}},
 };
-const std::map<QpType, std::string> kResume = {
-    {QpType::rc, "access min_rnr_timer"}, {QpType::uc, "access"}, {QpType::ud, "qkey"}};
+const std::map<QpType, std::string> kResume = {{QpType::rc, "access min_rnr_timer rate_limit"},
+                                               {QpType::uc, "access rate_limit"},
+                                               {QpType::ud, "qkey rate_limit"}};
 const Names kOptional = {
     {{QpState::init, QpState::init},
      {{QpType::rc, "pkey_index port access"},
@@ -114,7 +116,7 @@ const Names kOptional = {
     {{QpState::rts, QpState::rts}, kResume},
     {{QpState::sqd, QpState::rts}, kResume},
     {{QpState::sqe, QpState::rts},
-     {{QpType::rc, ""}, {QpType::uc, "access"}, {QpType::ud, "qkey"}}},
+     {{QpType::rc, ""}, {QpType::uc, "access rate_limit"}, {QpType::ud, "qkey rate_limit"}}},
     {{QpState::rts, QpState::sqd},
      {{QpType::rc, "sq_drained_event"},
       {QpType::uc, "sq_drained_event"},
@@ -122,9 +124,9 @@ const Names kOptional = {
     {{QpState::sqd, QpState::sqd},
      {{QpType::rc,
        "pkey_index port access path max_dest_rd_atomic max_rd_atomic min_rnr_timer timeout "
-       "retry_count rnr_retry"},
-      {QpType::uc, "pkey_index access path"},
-      {QpType::ud, "pkey_index qkey"}}},
+       "retry_count rnr_retry rate_limit"},
+      {QpType::uc, "pkey_index access path rate_limit"},
+      {QpType::ud, "pkey_index qkey rate_limit"}}},
 };
 
 // XRC: RC without what is the other end's, and without selective repeat.
@@ -243,7 +245,7 @@ TEST_CASE("every value has its range, and the message contains it") {
     set(change);
     return check_modify(QpType::rc, QpState::rtr, change, {.max_mtu = 2048, .max_rd_atomic = 8});
   };
-  for (uint32_t mtu = 0; mtu <= 8192; ++mtu) {
+  for (uint32_t mtu = 0; mtu <= 8192; ++mtu) {  //= roce:C-STATE-137
     const bool good = mtu == 256 || mtu == 512 || mtu == 1024 || mtu == 2048;
     const Result<void> result = to_rtr([&](auto& a) {
       a.path_mtu = mtu;

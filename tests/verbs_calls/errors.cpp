@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Refusals: errno of wrong arguments, EBUSY while children exist, EOPNOTSUPP for what no device in
-// software can do.
+// software can do; and rate limits, which they have.
 #include <fcntl.h>
 #include <infiniband/efadv.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ void wrong_arguments(Ends& ends) {
   CHECK_REFUSED(EFAULT, ibv_reg_mr(ends.pd, const_cast<char*>(read_only), sizeof read_only,
                                    IBV_ACCESS_LOCAL_WRITE));
   ibv_ah_attr address = own_address(context);
-  address.is_global = 0;
+  address.is_global = 0;  //= roce:C-AV-134
   CHECK_REFUSED(EINVAL, ibv_create_ah(ends.pd, &address));
   address = own_address(context);
   address.grh.sgid_index = 200;
@@ -235,10 +235,11 @@ void not_in_software(Ends& ends) {
   CHECK_REFUSED(EOPNOTSUPP, ibv_create_flow(ends.a.qp, &flow));
   ibv_counters_init_attr counters{};
   CHECK_REFUSED(EOPNOTSUPP, ibv_create_counters(ends.context, &counters));
-  ibv_qp_rate_limit_attr rate{.rate_limit = 1000, .max_burst_sz = 0, .typical_pkt_sz = 0};
-  CHECK_ERROR(EOPNOTSUPP, ibv_modify_qp_rate_limit(ends.a.qp, &rate));
-  ibv_qp_attr limited{};
-  CHECK_ERROR(EOPNOTSUPP, ibv_modify_qp(ends.a.qp, &limited, IBV_QP_RATE_LIMIT));
+  //= roce:C-AV-132
+  ibv_qp_attr path{};
+  path.path_mig_state = IBV_MIG_REARM;
+  CHECK_ERROR(EOPNOTSUPP, ibv_modify_qp(ends.a.qp, &path, IBV_QP_ALT_PATH));
+  CHECK_ERROR(EOPNOTSUPP, ibv_modify_qp(ends.a.qp, &path, IBV_QP_PATH_MIG_STATE));
   efadv_device_attr efa{};
   CHECK_ERROR(EOPNOTSUPP, efadv_query_device(ends.context, &efa, sizeof efa));
   ibv_qp_init_attr driver{};
@@ -247,6 +248,42 @@ void not_in_software(Ends& ends) {
   ibv_ece ece{};
   CHECK_ERROR(EOPNOTSUPP, ibv_query_ece(ends.a.qp, &ece));
   CHECK(ibv_fork_init() == 0 && ibv_is_fork_initialized() == IBV_FORK_UNNEEDED);
+}
+
+uint32_t rate_limit_of(ibv_qp* qp) {
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  REQUIRE(ibv_query_qp(qp, &attr, IBV_QP_RATE_LIMIT, &init) == 0);
+  return attr.rate_limit;
+}
+
+void rate_limits(Ends& ends) {
+  ibv_device_attr_ex device{};
+  REQUIRE(ibv_query_device_ex(ends.context, nullptr, &device) == 0);
+  CHECK(device.packet_pacing_caps.qp_rate_limit_max == UINT32_MAX);
+  CHECK((device.packet_pacing_caps.supported_qpts & 1u << IBV_QPT_UD) != 0);
+  ibv_qp_rate_limit_attr rate{.rate_limit = 50'000, .max_burst_sz = 4096, .typical_pkt_sz = 1024};
+  CHECK_ERROR(0, ibv_modify_qp_rate_limit(ends.a.qp, &rate));
+  CHECK(rate_limit_of(ends.a.qp) == 50'000);
+  rate.comp_mask = 1;
+  CHECK_ERROR(EINVAL, ibv_modify_qp_rate_limit(ends.a.qp, &rate));
+  ibv_qp_attr limited{};
+  limited.rate_limit = 20'000;
+  CHECK_ERROR(0, ibv_modify_qp(ends.a.qp, &limited, IBV_QP_RATE_LIMIT));
+  CHECK(rate_limit_of(ends.a.qp) == 20'000);
+  ibv_sge entry = ends.sge(0, 8192);
+  ibv_send_wr wr{};
+  wr.sg_list = &entry;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma = {.remote_addr = ends.address(8192), .rkey = ends.mr->rkey};
+  ibv_send_wr* bad = nullptr;
+  REQUIRE(ibv_post_send(ends.a.qp, &wr, &bad) == 0);
+  CHECK(wait_for(ends.a.cq).status == IBV_WC_SUCCESS);
+  limited.rate_limit = 0;
+  CHECK_ERROR(0, ibv_modify_qp(ends.a.qp, &limited, IBV_QP_RATE_LIMIT));
+  CHECK(rate_limit_of(ends.a.qp) == 0);
 }
 
 }  // namespace
@@ -260,4 +297,5 @@ void check_errors() {
   domains(ends);
   domains_of_files(ends);
   not_in_software(ends);
+  rate_limits(ends);
 }

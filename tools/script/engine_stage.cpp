@@ -96,9 +96,13 @@ void EngineStage::walk(const QpText& qp, const Meeting& meeting) {
   to_peer_ = {.destination = meeting.peer.address,
               .flow_label = qp.flow_label,
               .hop_limit = qp.ttl,
-              .traffic_class = static_cast<uint8_t>(qp.dscp << 2)};
+              .traffic_class = static_cast<uint8_t>(qp.dscp << 2),
+              .source_port = qp.udp_source};
   to_rtr_ = {.state = QpState::rtr};
   to_rts_ = {.state = QpState::rts, .sq_psn = meeting.end.first};
+  if (qp.rate_mbps != 0)
+    to_rts_.rate_limit =
+        RateLimit{.rate = {int64_t{qp.rate_mbps} * 1'000'000}, .max_burst = qp.max_burst};
   if (qp.type == QpType::ud) {
     init.qkey = meeting.end.qkey;
   } else {

@@ -87,11 +87,14 @@ Action qp_line(Rest& rest) {
              !keyed_number(word, "ttl", rest.i, qp.ttl) &&
              !keyed_number(word, "label", rest.i, qp.flow_label) &&
              !keyed_number(word, "line_mbps", rest.i, qp.line_mbps) &&
-             !keyed_number(word, "selective", rest.i, qp.selective))
+             !keyed_number(word, "selective", rest.i, qp.selective) &&
+             !keyed_number(word, "udp_source", rest.i, qp.udp_source) &&
+             !keyed_number(word, "rate_mbps", rest.i, qp.rate_mbps) &&
+             !keyed_number(word, "max_burst", rest.i, qp.max_burst))
       unknown(word,
               "a queue pair has state= access= region= mtu= timeout= retry= rnr_retry= "
               "min_rnr_timer= max_rd= depth= credits= ip= dscp= ttl= label= "
-              "line_mbps= selective=");
+              "line_mbps= selective= udp_source= rate_mbps= max_burst=");
   }
   return qp;
 }

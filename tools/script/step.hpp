@@ -35,10 +35,14 @@ struct QpText {
   uint32_t flow_label = 0;
   uint32_t line_mbps = 10'000;  // the end's link
   bool selective = false;       // both agreed to selective repeat
+  uint16_t udp_source = 0;      // of the end's address vector
+  uint32_t rate_mbps = 0;       // the end's rate limit; 0: none
+  uint32_t max_burst = 0;       // of that limit
   // What a puppet has no word for.
   bool special() const {
     return credits || ipv6 || dscp != 0 || ttl != 64 || flow_label != 0 || line_mbps != 10'000 ||
-           selective || region != (Access::all | Access::flush_global);
+           selective || udp_source != 0 || rate_mbps != 0 ||
+           region != (Access::all | Access::flush_global);
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "lib/roce/message/pacing.hpp"
 #include "lib/roce/message/receive.hpp"
 #include "lib/roce/message/send.hpp"
 #include "lib/roce/state/engine_state.hpp"
@@ -90,10 +91,6 @@ void rewind(EngineState& engine, QueuePair& qp, uint64_t psn) noexcept;
 // The timer of `qp` fired: retransmission timeout, end of an RNR wait, pacing, or early.
 void on_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept;
 void apply_pacing(EngineState& engine, QueuePair& qp) noexcept;
-// Counts a paced packet that left `late` after its time; negative: it did not wait.
-void count_departure_of(EngineState& engine, Duration late) noexcept;
-// The pacer delays the next packet: arms the timer that activates the queue pair again.
-void wait_for_pacer(EngineState& engine, QueuePair& qp, Instant now) noexcept;
 // A CNP: the network marked packets of this queue pair.
 void on_cnp(EngineState& engine, QueuePair& qp, Instant now) noexcept;
 // An RNR NAK for `psn` (already the oldest outstanding).

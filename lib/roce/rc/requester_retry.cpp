@@ -17,6 +17,12 @@ constexpr uint32_t kRnrTimer[32] = {65536, 1,    2,    3,     4,     6,     8,  
                                     256,   384,  512,  768,   1024,  1536,  2048,  3072,
                                     4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
+// Packets that may wait for their time: new ones, and those that are sent again alone.
+bool has_waiting(const QueuePair& qp) noexcept {
+  const Requester& req = qp.req;
+  return req.next_index != qp.sq.tail() || req.probing || req.scoreboard != nullptr;
+}
+
 }  // namespace
 
 uint32_t entry_of(const QueuePair& qp, uint64_t psn) noexcept {
@@ -129,17 +135,6 @@ void apply_pacing(EngineState& engine, QueuePair& qp) noexcept {
   if (!deadline.is_never() && busy) engine.arm_timer(qp, deadline);
 }
 
-void count_departure_of(EngineState& engine, Duration late) noexcept {
-  if (late.ps < 0) return;
-  engine.count_paced_departure(static_cast<uint64_t>(late.ps / 1000));
-}
-
-void wait_for_pacer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
-  WEFT_DCHECK(qp.req.pacer != nullptr);
-  const Instant wake = qp.req.pacer->next_send_time(now);
-  if (!wake.is_never()) engine.arm_timer(qp, wake);
-}
-
 // Any number of CNPs is harmless: controllers do not go below min_rate. //= threat:A14
 void on_cnp(EngineState& engine, QueuePair& qp, Instant now) noexcept {
   if (!qp.req.pacer) return;  //= roce:C-CC-103
@@ -154,8 +149,8 @@ void on_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
   if (req.pacer) {
     req.pacer->on_deadline(now);
     apply_pacing(engine, qp);
-    if (req.next_index != qp.sq.tail()) engine.activate(qp);
   }
+  if (req.paced && has_waiting(qp)) engine.activate(qp);
   if (!qp.can_request()) return;
   if (req.rnr_until <= now) {
     req.rnr_until = Instant::never();

@@ -37,8 +37,7 @@ bool allowed(const QueuePair& qp, const SendEntry& entry) noexcept {
 
 bool asks_for_ack(QueuePair& qp, const SendEntry& entry, uint64_t cost) noexcept {
   const bool last = qp.req.next + 1 == entry.end_psn();
-  const bool wanted = last || qp.req.pacer != nullptr ||
-                      ++qp.req.since_ack_request >= kAckRequestEvery ||
+  const bool wanted = last || qp.req.paced || ++qp.req.since_ack_request >= kAckRequestEvery ||
                       qp.destination->window.in_flight + 2 * cost >= qp.destination->window.size ||
                       (!qp.req.credits_unlimited && entry.consumes_receive());
   if (wanted) qp.req.since_ack_request = 0;  //= roce:C-ACK-30
@@ -136,6 +135,7 @@ bool send_next(EngineState& engine, QueuePair& qp, const SendEntry& entry, Frame
     if (req.pacer)
       count_departure_of(engine, req.pacer->on_sent(now, req.next, payload_at(qp, entry, from),
                                                     from < req.sent_end));
+    if (req.paced) charge_limit(engine, qp, out, qp.path, {}, now);
   } else {
     send_answered(qp, entry, chunk_end(qp, entry, from), out);
     req.reads[req.reads_tail++ & req.reads_mask] = req.next;
@@ -167,7 +167,7 @@ bool is_lone_inline_message(const QueuePair& qp, const SendEntry& entry) noexcep
   const Requester& req = qp.req;
   return entry.is_inline && entry.packets == 1 && entry.message() && !entry.fence &&
          !entry.failed && req.next_index + 1 == qp.sq.tail() && req.next == req.sent_end &&
-         qp.state == QpState::rts && req.rnr_until.is_never() && req.pacer == nullptr &&
+         qp.state == QpState::rts && req.rnr_until.is_never() && !req.paced &&
          (req.credits_unlimited || static_cast<int32_t>(entry.ssn - req.ssn_limit) <= 0) &&
          req.scoreboard == nullptr && qp.destination->window.open();
 }
@@ -224,8 +224,8 @@ void send_lone_inline(EngineState& engine, QueuePair& qp, const SendEntry& entry
       engine.wait_for_window(qp);
       break;
     }
-    if (req.pacer && !entry.needs_response() && !req.pacer->open(now)) {
-      wait_for_pacer(engine, qp, now);
+    if (req.paced && !entry.needs_response() && !may_leave(qp, now)) {
+      wait_to_leave(engine, qp, now);
       break;
     }
     if (!out.has_room() ||
@@ -266,6 +266,7 @@ uint64_t send_again(EngineState& engine, QueuePair& qp, uint64_t psn, FrameBuild
     send_answered(qp, entry, end, out);
   } else if (send_message_packet(engine, qp, entry, {qp.service, true, true}, out)) {
     if (req.pacer) req.pacer->on_sent_again(now, payload_at(qp, entry, psn));
+    if (req.paced) charge_limit(engine, qp, out, qp.path, {}, now);
   }
   const uint64_t end = req.next;
   req.next = next;
@@ -278,6 +279,7 @@ uint64_t send_again(EngineState& engine, QueuePair& qp, uint64_t psn, FrameBuild
 // repetition was lost, or a NAK, of which a peer that goes back N sends no second.
 void send_probe(EngineState& engine, QueuePair& qp, FrameBuilder& out, Instant now) noexcept {
   Requester& req = qp.req;
+  if (!qp.limiter.open(now)) return wait_to_leave(engine, qp, now);
   req.probing = false;
   if (req.una == req.next) return;
   uint64_t psn = req.una;

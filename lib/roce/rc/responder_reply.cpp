@@ -87,6 +87,7 @@ bool emit_read_response(EngineState& engine, QueuePair& qp, Resource& r, FrameBu
     const Psn end = r.reply_psn + ((r.reply_sent >> qp.mtu_shift) + 1);
     count_departure_of(engine, qp.req.pacer->on_response_sent(now, end, length));
   }
+  if (qp.req.paced) charge_limit(engine, qp, out, qp.path, {}, now);
   r.reply_sent += length;
   engine.count(Count::tx_read_responses);
   return true;
@@ -104,8 +105,8 @@ Reply send_reply(EngineState& engine, QueuePair& qp, Resource& r, FrameBuilder& 
   }
   do {
     if (quantum == 0 || !out.has_room()) return Reply::no_room;
-    if (qp.req.pacer && !qp.req.pacer->open(now)) {
-      wait_for_pacer(engine, qp, now);
+    if (qp.req.paced && !may_leave(qp, now)) {
+      wait_to_leave(engine, qp, now);
       return Reply::held;
     }
     if (!emit_read_response(engine, qp, r, out, now)) {

@@ -118,6 +118,10 @@ Served send_missing(EngineState& engine, QueuePair& qp, FrameBuilder& out, uint3
   Requester& req = qp.req;
   for (uint32_t sent = 0; req.scoreboard != nullptr && req.scoreboard->has_missing(); ++sent) {
     if (sent == quantum || !out.has_room()) return Served::more;
+    if (!qp.limiter.open(now)) {
+      wait_to_leave(engine, qp, now);
+      break;
+    }
     const uint64_t psn = req.scoreboard->first_missing(req.una);
     const uint64_t end = send_again(engine, qp, psn, out, now);
     if (end == psn) {  // a local error, which the cursor meets again

@@ -115,6 +115,7 @@ void check_requester(const QueuePair& qp) noexcept {
   WEFT_DCHECK(!req.drain_event || qp.state == QpState::sqd || qp.state == QpState::rts ||
               qp.state == QpState::err || qp.state == QpState::sqe);
   WEFT_DCHECK(!qp.transmitted.listed || !qp.reliable());
+  WEFT_DCHECK(req.paced == (req.pacer != nullptr || qp.limiter.limits()));
   WEFT_DCHECK(!qp.window_wait.listed || qp.destination != nullptr);
   if (!qp.reliable()) {
     WEFT_DCHECK(req.in_flight == 0 && req.pacer == nullptr && qp.destination == nullptr);

@@ -20,6 +20,7 @@
 #include "lib/roce/recovery/selective_repeat.hpp"
 #include "lib/roce/state/early_packets.hpp"
 #include "lib/roce/state/pacer.hpp"
+#include "lib/roce/state/rate_limiter.hpp"
 #include "lib/roce/state/transport_names.hpp"
 #include "lib/transport/ack_delay.hpp"
 #include "lib/transport/completion_queue.hpp"
@@ -63,7 +64,8 @@ struct alignas(kCacheLine) Requester {
   uint32_t next_index = 0;           // send cursor: the entry that holds `next`, or the tail
   uint32_t post_ssn = 1;
   uint64_t in_flight = 0;          // bytes charged to the destination's window
-  uint32_t since_ack_request = 0;  // packets
+  uint16_t since_ack_request = 0;  // packets
+  bool paced = false;              // by `pacer` or by the rate limit: packets may have to wait
   uint32_t ssn_limit = 0;          // credits: SENDs up to this SSN may be sent (//= roce:C-ACK-34)
   bool credits_unlimited = true;
   bool response_gap = false;  // a response was lost and requested again: wait for the PSN at `una`
@@ -144,6 +146,7 @@ struct Datagram {
   Path path;
   QpNum dest;
   uint32_t qkey = 0;
+  Rate rate{};  // static rate of the path; 0: none
 };
 
 // Identity and addresses: read by every packet, changed by modify() only.
@@ -187,6 +190,7 @@ struct QueuePair : QueuePairAddress {
   QpTimer timer{{}, this};
   Instant next_cnp_at;                         // no CNP to the peer earlier
   std::unique_ptr<SelectiveRepeat> selective;  // null: not agreed with the peer
+  RateLimiter limiter;
 
   std::unique_ptr<congestion::Preset> preset;  // its own controller; null: the device's
   QueuePairAttributes attributes;              // as set by modify(), for query()

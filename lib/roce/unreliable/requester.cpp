@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See unreliable.hpp. There is no window, as nothing is acknowledged: backpressure comes from the
-// port alone.
+// port alone, and from the rate limit.
 #include "lib/roce/message/local_work.hpp"
 #include "lib/roce/message/outcome.hpp"
+#include "lib/roce/message/pacing.hpp"
 #include "lib/roce/message/send.hpp"
 #include "lib/roce/unreliable/unreliable.hpp"
 
@@ -11,10 +12,12 @@ namespace weft::roce {
 namespace {
 
 // Sends the next packet of the entry at the cursor. False: a local error.
-bool send_next(EngineState& engine, QueuePair& qp, const SendEntry& entry,
-               FrameBuilder& out) noexcept {
-  if (qp.type == QpType::ud) return ud::send_datagram(engine, qp, out);
-  return send_message_packet(engine, qp, entry, {.service = wire::OpClass::uc}, out);
+bool send_next(EngineState& engine, QueuePair& qp, const SendEntry& entry, FrameBuilder& out,
+               Instant now) noexcept {
+  if (qp.type == QpType::ud) return ud::send_datagram(engine, qp, out, now);
+  if (!send_message_packet(engine, qp, entry, {.service = wire::OpClass::uc}, out)) return false;
+  if (qp.req.paced) charge_limit(engine, qp, out, qp.path, {}, now);
+  return true;
 }
 
 // The oldest request could not be sent: it fails, all later ones are flushed. //= roce:C-STATE-65
@@ -36,8 +39,8 @@ void enter_sqe(EngineState& engine, QueuePair& qp) noexcept {
 
 }  // namespace
 
-Served send_unreliable(EngineState& engine, QueuePair& qp, FrameBuilder& out,
-                       uint32_t quantum) noexcept {
+Served send_unreliable(EngineState& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
+                       Instant now) noexcept {
   Requester& req = qp.req;
   if (!qp.can_request()) return Served::idle;
   WEFT_DCHECK(!qp.reliable());
@@ -47,7 +50,11 @@ Served send_unreliable(EngineState& engine, QueuePair& qp, FrameBuilder& out,
     if (entry.failed) break;
     if (qp.state == QpState::sqd && req.next == entry.first_psn) break;  //= roce:C-STATE-64
     const bool local = entry.local();
-    entry.failed = local ? !execute_local(engine, qp) : !send_next(engine, qp, entry, out);
+    if (!local && !may_leave(qp, now)) {
+      wait_to_leave(engine, qp, now);
+      break;
+    }
+    entry.failed = local ? !execute_local(engine, qp) : !send_next(engine, qp, entry, out, now);
     engine.complete_after_transmit(qp);
     if (entry.failed) break;
     if (local) continue;

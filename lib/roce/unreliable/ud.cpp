@@ -2,6 +2,7 @@
 // Datagrams: requests that are sent, and SENDs that arrive. A datagram that cannot be delivered is
 // dropped with a counter; the sender is not informed. PSNs are not checked (//= roce:C-PSN-21).
 #include "lib/memory/guarded_copy.hpp"
+#include "lib/roce/message/pacing.hpp"
 #include "lib/roce/message/receive.hpp"
 #include "lib/roce/message/send.hpp"
 #include "lib/roce/message/shared_receives.hpp"
@@ -54,6 +55,7 @@ const char* invalid_reason(const QueuePair& qp, const SendRequest& r, uint32_t l
     return "the address handle is of another address family than the device";
   if (r.to->path().destination.is_multicast() != (r.remote_qpn == kMulticastQpn))
     return "a datagram to a multicast group goes to kMulticastQpn, and no other does";
+  if (r.to->path().static_rate < Rate{}) return "AddressVector::static_rate is below 0";
   //= roce:C-OPS-83 refused at post
   if (length > qp.mtu()) return "a datagram has at most DeviceAttributes::active_mtu bytes";
   return nullptr;
@@ -66,12 +68,15 @@ Datagram datagram(const QueuePair& qp, const SendRequest& r, Port& port) noexcep
   d.path.destination = to.destination;
   d.path.traffic_class = to.traffic_class;
   d.path.hop_limit = to.hop_limit;
-  if (to.flow_label != 0)
+  d.rate = to.static_rate;
+  if (to.source_port != 0)
+    d.path.source_port = port.source_port(to.source_port, 0);
+  else if (to.flow_label != 0)
     d.path.source_port = port.source_port(wire::source_port_of_label(to.flow_label), 0);
   return d;
 }
 
-bool send_datagram(EngineState& engine, QueuePair& qp, FrameBuilder& out) noexcept {
+bool send_datagram(EngineState& engine, QueuePair& qp, FrameBuilder& out, Instant now) noexcept {
   Requester& req = qp.req;
   const SendEntry& entry = qp.sq[req.next_index];
   WEFT_DCHECK(entry.first_psn == req.next && entry.length <= qp.mtu());
@@ -92,6 +97,7 @@ bool send_datagram(EngineState& engine, QueuePair& qp, FrameBuilder& out) noexce
     return false;
   }
   out.finish();
+  charge_limit(engine, qp, out, to.path, to.rate, now);
   req.next += 1;
   return true;
 }

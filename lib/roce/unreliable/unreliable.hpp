@@ -12,9 +12,9 @@
 
 namespace weft::roce {
 
-// requester.cpp: sends requests of `qp` while there is room.
-Served send_unreliable(EngineState& engine, QueuePair& qp, FrameBuilder& out,
-                       uint32_t quantum) noexcept;
+// requester.cpp: sends requests of `qp` while there is room and its rate permits.
+Served send_unreliable(EngineState& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
+                       Instant now) noexcept;
 // Completes the requests whose frames the port took in the last transmit(). One that could not be
 // sent fails when it is the oldest, and moves the queue pair to SQE.
 void complete_transmitted(EngineState& engine, QueuePair& qp) noexcept;
@@ -33,7 +33,7 @@ const char* invalid_reason(const QueuePair& qp, const SendRequest& request,
 // flow label.
 Datagram datagram(const QueuePair& qp, const SendRequest& request, Port& port) noexcept;
 // Sends the request at the cursor. False: a local error.
-bool send_datagram(EngineState& engine, QueuePair& qp, FrameBuilder& out) noexcept;
+bool send_datagram(EngineState& engine, QueuePair& qp, FrameBuilder& out, Instant now) noexcept;
 // A SEND.
 void on_datagram(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
                  const Frame& frame) noexcept;

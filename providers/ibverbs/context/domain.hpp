@@ -51,7 +51,7 @@ class Domain final : public verbs::Domain, public std::enable_shared_from_this<D
   std::optional<Gid> address_of_handle(uint16_t handle) const noexcept;
 
  private:
-  using PathKey = std::tuple<Gid, uint32_t, uint8_t, uint8_t>;
+  using PathKey = std::tuple<Gid, uint32_t, uint8_t, uint8_t, int64_t>;
 
   ibv_ah* find_or_make(const AddressVector& path) noexcept;  // with the lock held
 

@@ -255,6 +255,17 @@ void Qp::note_connected(uint8_t max_rd_atomic) {
   reached_.compare_exchange_strong(before, QpState::rts);
 }
 
+// In units of 1,000 bits per second; a limit below one is one.
+Result<void> Qp::set_rate_limit(const RateLimit& limit) {
+  const int64_t kbps = (limit.rate.bits_per_second + 999) / 1000;
+  ibv_qp_rate_limit_attr attributes{};
+  attributes.rate_limit = static_cast<uint32_t>(std::min<int64_t>(kbps, UINT32_MAX));
+  attributes.max_burst_sz = limit.max_burst;
+  const int error = ibv_modify_qp_rate_limit(qp_.get(), &attributes);
+  if (error == 0) return {};
+  return error_of(error, "the device took no rate limit of " + std::to_string(kbps) + " kb/s");
+}
+
 // `way`: the path as the connection manager has it, which may use another address of the port.
 Result<void> Qp::apply(const QueuePairAttributes& change, const ibv_ah_attr* cm_path) {
   if (context().forked()) return Error{Code::permission_denied, kForked};
@@ -281,9 +292,13 @@ Result<void> Qp::apply(const QueuePairAttributes& change, const ibv_ah_attr* cm_
     translated.attributes.timeout = 14;  // required by the kernel, though a target has no time-out
     translated.mask |= IBV_QP_TIMEOUT;
   }
+  const bool only_rate = change.rate_limit && translated.mask == 0;
   const int error =
-      context().library().modify_qp(qp_.get(), &translated.attributes, translated.mask);
+      only_rate ? 0
+                : context().library().modify_qp(qp_.get(), &translated.attributes, translated.mask);
   if (error != 0) return refused(error, change, from);
+  if (change.rate_limit)
+    if (const Result<void> ok = set_rate_limit(*change.rate_limit); !ok) return ok;
   if (change.state == QpState::reset) attributes_ = {};
   transport::merge(attributes_, change);
   set_max_rd_atomic(attributes_.max_rd_atomic.value_or(0));

@@ -46,6 +46,7 @@ class Qp final : public DeviceQp {
 
   void keep_ledger(const std::shared_ptr<Qp>& self);
   Result<void> apply(const QueuePairAttributes& change, const ibv_ah_attr* cm_path);
+  Result<void> set_rate_limit(const RateLimit& limit);
   void set_max_rd_atomic(uint32_t max_rd_atomic) noexcept;
   // Nothing can be wrong with it. Of others invalid_reason() says whether something is.
   bool is_plain(const SendRequest& r) const noexcept {

@@ -116,6 +116,26 @@ Gid from_verbs(const ibv_gid& raw) noexcept {
   return gid;
 }
 
+ibv_rate rate_to_verbs(Rate rate) noexcept {
+  struct Row {
+    int64_t gbps_tenths;
+    ibv_rate rate;
+  };
+  constexpr Row kRows[] = {
+      {25, IBV_RATE_2_5_GBPS},   {50, IBV_RATE_5_GBPS},     {100, IBV_RATE_10_GBPS},
+      {140, IBV_RATE_14_GBPS},   {200, IBV_RATE_20_GBPS},   {250, IBV_RATE_25_GBPS},
+      {280, IBV_RATE_28_GBPS},   {300, IBV_RATE_30_GBPS},   {400, IBV_RATE_40_GBPS},
+      {500, IBV_RATE_50_GBPS},   {560, IBV_RATE_56_GBPS},   {600, IBV_RATE_60_GBPS},
+      {800, IBV_RATE_80_GBPS},   {1000, IBV_RATE_100_GBPS}, {1120, IBV_RATE_112_GBPS},
+      {1200, IBV_RATE_120_GBPS}, {1680, IBV_RATE_168_GBPS}, {2000, IBV_RATE_200_GBPS},
+      {3000, IBV_RATE_300_GBPS}};
+  if (rate.bits_per_second == 0) return IBV_RATE_MAX;
+  ibv_rate found = kRows[0].rate;
+  for (const Row& row : kRows)
+    if (row.gbps_tenths * 100'000'000 <= rate.bits_per_second) found = row.rate;
+  return found;
+}
+
 ibv_ah_attr to_verbs(const AddressVector& path, uint8_t port, uint8_t gid_index) noexcept {
   ibv_ah_attr attributes{};
   attributes.is_global = 1;
@@ -125,6 +145,7 @@ ibv_ah_attr to_verbs(const AddressVector& path, uint8_t port, uint8_t gid_index)
   attributes.grh.flow_label = path.flow_label;
   attributes.grh.hop_limit = path.hop_limit;
   attributes.grh.traffic_class = path.traffic_class;
+  attributes.static_rate = static_cast<uint8_t>(rate_to_verbs(path.static_rate));
   return attributes;
 }
 

@@ -33,6 +33,8 @@ ibv_mtu mtu_to_verbs(uint32_t bytes) noexcept;   // 256 .. 4096
 uint32_t mtu_from_verbs(ibv_mtu mtu) noexcept;
 ibv_gid to_verbs(const Gid& gid) noexcept;
 Gid from_verbs(const ibv_gid& gid) noexcept;
+// The highest rate of verbs that is not above `rate`, or else the lowest one; 0: none.
+ibv_rate rate_to_verbs(Rate rate) noexcept;
 // The packets of a path, from the address that `gid_index` names.
 ibv_ah_attr to_verbs(const AddressVector& path, uint8_t port, uint8_t gid_index) noexcept;
 

@@ -68,9 +68,6 @@ void set_queue_operations(verbs_context& verbs) noexcept {
   verbs.post_srq_ops = [](ibv_srq*, ibv_ops_wr*, ibv_ops_wr**) {
     return not_supported("ibv_post_srq_ops", kNoTagMatching);
   };
-  verbs.modify_qp_rate_limit = [](ibv_qp*, ibv_qp_rate_limit_attr*) {
-    return not_supported("ibv_modify_qp_rate_limit", "queue pairs have no rate limit");
-  };
 }
 
 }  // namespace

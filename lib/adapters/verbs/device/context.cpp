@@ -36,6 +36,7 @@ void set_operations(verbs_context& verbs) noexcept {
   set_srq_operations(verbs);
   set_xrc_operations(verbs);
   set_qp_operations(verbs);
+  set_rate_limit_operation(verbs);
   set_post_operations(verbs);
 }
 

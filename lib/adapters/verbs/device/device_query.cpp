@@ -85,6 +85,12 @@ void fill_odp(const Context& context, ibv_device_attr_ex& attr) noexcept {
   if (has.has_xrc) attr.xrc_odp_caps = kReliable & ~uint32_t{IBV_ODP_SUPPORT_RECV};
 }
 
+ibv_packet_pacing_caps packet_pacing_of(const Context& context) noexcept {
+  if (!context.device.attributes().has_rate_limit) return {};
+  constexpr uint32_t kTypes = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD;
+  return {.qp_rate_limit_min = 1, .qp_rate_limit_max = UINT32_MAX, .supported_qpts = kTypes};
+}
+
 int query_device_ex(ibv_context* verbs, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attr, size_t size) noexcept {
   constexpr const char* kCall = "ibv_query_device_ex";
@@ -100,6 +106,7 @@ int query_device_ex(ibv_context* verbs, const ibv_query_device_ex_input* input,
   all.hca_core_clock = kHcaCoreClockKhz;
   all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
   if (context.device.attributes().has_flush) all.device_cap_flags_ex |= kFlushAndAtomicWrite;
+  all.packet_pacing_caps = packet_pacing_of(context);
   all.cq_mod_caps = {.max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX};
   all.max_dm_size = kMaxDeviceMemory;
   all.phys_port_cnt_ex = 1;

@@ -54,6 +54,7 @@ const char* family_of(bool is_ipv4) noexcept { return is_ipv4 ? "IPv4" : "IPv6";
 
 int check_ah(const char* call, const Context& context, const ibv_ah_attr& attr) noexcept {
   if (attr.port_num != 1) return refuse(EINVAL, call, "port_num %u, and must be 1", attr.port_num);
+  //= roce:C-AV-134
   if (attr.is_global == 0) return refuse(EINVAL, call, "is_global is 0: RoCE needs a GRH");
   if (!has_gid(context, attr.grh.sgid_index))
     return refuse(EINVAL, call, "sgid_index %u is not in use", attr.grh.sgid_index);
@@ -74,6 +75,9 @@ AddressVector path_of(const Context& context, const ibv_ah_attr& attr) noexcept 
                      .traffic_class = attr.grh.traffic_class};
   // 0 and 1 are common in programs written for InfiniBand, where no router counts.
   if (attr.grh.hop_limit > 1) path.hop_limit = attr.grh.hop_limit;
+  // Unknown ones are no limit, as with the kernel's drivers of RoCE.
+  const int mbps = ibv_rate_to_mbps(static_cast<ibv_rate>(attr.static_rate));
+  if (mbps > 0) path.static_rate = Rate{int64_t{mbps} * 1'000'000};
   return path;
 }
 

@@ -18,15 +18,17 @@ constexpr int kKnownMask = IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_EN_SQD_ASYNC
                            IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                            IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC |
                            IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                           IBV_QP_PATH_MIG_STATE | IBV_QP_DEST_QPN;
+                           IBV_QP_PATH_MIG_STATE | IBV_QP_DEST_QPN | IBV_QP_RATE_LIMIT;
+
+// Verbs count rates in 1,000 bits per second.
+Rate rate_of(uint32_t kbps) noexcept { return {int64_t{kbps} * 1000}; }
 
 int check(const ibv_qp_attr& attr, int mask) noexcept {
-  if ((mask & (IBV_QP_ALT_PATH)) != 0)
+  //= roce:C-AV-132
+  if ((mask & IBV_QP_ALT_PATH) != 0)
     return refuse(EOPNOTSUPP, kCall, "ALT_PATH: there is no automatic path migration");
   if ((mask & IBV_QP_CAP) != 0)
     return refuse(EOPNOTSUPP, kCall, "CAP: capacities are fixed at creation");
-  if ((mask & IBV_QP_RATE_LIMIT) != 0)
-    return refuse(EOPNOTSUPP, kCall, "RATE_LIMIT: queue pairs have no rate limit");
   if ((mask & ~kKnownMask) != 0)
     return refuse(EINVAL, kCall, "attr_mask 0x%x has unknown bits", static_cast<unsigned>(mask));
   if ((mask & IBV_QP_STATE) != 0 && (attr.qp_state < IBV_QPS_RESET || attr.qp_state > IBV_QPS_ERR))
@@ -105,6 +107,7 @@ QueuePairAttributes attributes_of(const Qp& qp, const ibv_qp_attr& attr, int mas
   if (given(IBV_QP_RETRY_CNT)) to.retry_count = attr.retry_cnt;
   if (given(IBV_QP_RNR_RETRY)) to.rnr_retry = attr.rnr_retry;
   if (given(IBV_QP_TIMEOUT)) to.timeout = attr.timeout;
+  if (given(IBV_QP_RATE_LIMIT)) to.rate_limit = weft::RateLimit{.rate = rate_of(attr.rate_limit)};
   // An EFA has no rights of queue pairs: those of the regions hold.
   if (type == IBV_QPT_DRIVER && to.state == QpState::init)
     to.access = access_of(kAccessOfQueuePair);
@@ -132,9 +135,29 @@ void fill(const Qp& qp, const QueuePairAttributes& from, ibv_qp_attr& to) noexce
   to.timeout = from.timeout.value_or(0);
   to.retry_cnt = from.retry_count.value_or(0);
   to.rnr_retry = from.rnr_retry.value_or(0);
+  to.rate_limit =
+      static_cast<uint32_t>(from.rate_limit.value_or(RateLimit{}).rate.bits_per_second / 1000);
+}
+
+// What the packets are like (typical_pkt_sz) matters to hardware only.
+int modify_rate_limit(ibv_qp* verbs, ibv_qp_rate_limit_attr* attr) noexcept {
+  constexpr const char* kRateCall = "ibv_modify_qp_rate_limit";
+  return without_exceptions(kRateCall, [&] {
+    if (attr->comp_mask != 0)
+      return refuse(EINVAL, kRateCall, "comp_mask 0x%x, and must be 0", attr->comp_mask);
+    const auto modified =
+        of(verbs).pair.modify({.rate_limit = RateLimit{.rate = rate_of(attr->rate_limit),
+                                                       .max_burst = attr->max_burst_sz}});
+    return modified ? 0 : refuse(kRateCall, modified.error());
+  });
 }
 
 }  // namespace
+
+void set_rate_limit_operation(verbs_context& verbs) noexcept {
+  verbs.modify_qp_rate_limit = modify_rate_limit;
+}
+
 }  // namespace weft::drop_in
 
 using namespace weft::drop_in;
