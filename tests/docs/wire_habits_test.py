@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/wire-habits.md: each cell says in which source it can be read or is `unknown`, each source is
-cited, and the unknown cells are counted."""
+"""docs/wire-habits.md: each cell says in which source it can be read or is `unknown`, each source
+is cited, and the unknown cells are counted."""
 import pathlib
 import re
 import unittest

@@ -44,7 +44,7 @@ def acknowledgement(bitmap, expected, lost_end, opcode=0xC0):
     pad = -len(bitmap) % 4
     psn = (expected - 1) % PSNS
     return (struct.pack(">BBHII", opcode, pad << 4, 0xFFFF, 0xABCDEF, psn) +
-            struct.pack(">III", 0x1F << 24 | 7, expected, lost_end) + bitmap + bytes(pad) + bytes(4))
+            struct.pack(">III", 0x1F << 24 | 7, expected, lost_end) + bitmap + bytes(pad + 4))
 
 
 class SackDissector(unittest.TestCase):
