@@ -109,10 +109,22 @@ Ep::~Ep() {
     eq->forget(&fid);
     --eq->users;
   }
+  stop_shared_receives();
   leave_queues();
   id = {};  // sends a DREQ where it is connected
   bound.release(nullptr);
   if (shared != nullptr) --shared->users;
+}
+
+// A receive that the queue pair has taken from a shared context completes, if only as canceled, and
+// no further one is taken: nothing that arrives now could be reported, and its place in the context
+// would be lost.
+void Ep::stop_shared_receives() noexcept {
+  if (shared == nullptr || !qp) return;
+  QueuePairAttributes error;
+  error.state = QpState::err;
+  if (auto stopped = qp.modify(error); !stopped)
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "fi_close: %s\n", stopped.error().message.c_str());
 }
 
 void Ep::leave_queues() noexcept {

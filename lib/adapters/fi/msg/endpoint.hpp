@@ -68,6 +68,7 @@ struct Ep final : fid_ep {
 
  private:
   Result<void> create_queue_pair();
+  void stop_shared_receives() noexcept;
   void leave_queues() noexcept;
 };
 

@@ -30,9 +30,7 @@ SharedReceive::SharedReceive(Domain& parent, void* user_context) noexcept
              .tagged = nullptr,
              .atomic = nullptr,
              .collective = nullptr},
-      domain(parent) {
-  domain.retain();
-}
+      domain(parent) {}
 
 int open_shared_receive(fid_domain* domain, fi_rx_attr* attr, fid_ep** out,
                         void* context) noexcept {
@@ -44,10 +42,11 @@ int open_shared_receive(fid_domain* domain, fi_rx_attr* attr, fid_ep** out,
     auto queue = parent.device->domain.shared_receive_queue(
         {.max_recv_wr = static_cast<uint32_t>(size), .max_recv_sge = kIovLimit, .engine = 0});
     if (!queue) return failed(FI_LOG_EP_CTRL, "fi_srx_context", queue.error());
-    auto* shared = new SharedReceive(parent, context);
+    auto shared = std::make_unique<SharedReceive>(parent, context);
     shared->receives.create(size);
     shared->queue = *queue;
-    *out = shared;
+    parent.retain();  // close() releases it
+    *out = shared.release();
     return 0;
   });
 }
