@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Two ranks of the plug-in of NCCL in two network namespaces with two links between them, of which
-one goes down while data flows: no request fails, and no byte is wrong."""
+one goes down while data flows: no request fails, and no byte is wrong. That link may be the one of
+the TCP connection, which ends by it; that the peer dies is seen all the same."""
 import ctypes
 import os
 import shutil
@@ -11,10 +12,11 @@ import time
 import unittest
 
 import nccl_tools
-from nccl_abi import SUCCESS, Net
+from nccl_abi import REMOTE, SUCCESS, Net
 
 SIZE, DEPTH, LINKS = 64 << 10, 8, 2
 CUT_AFTER, MESSAGES = 300, 1500
+LATER, TCP_ENDS_S = 100, 5.5  # further messages when TCP has given up, which takes 4 s
 
 
 def ip(*words):
@@ -64,9 +66,11 @@ def run(slots, function, before=lambda number, buffer: None, after=lambda number
     """Posts and finishes all messages in their order."""
     posted = finished = 0
     limit = time.monotonic() + 60
-    while finished < MESSAGES:
+    while finished < MESSAGES + LATER:
         assert time.monotonic() < limit, (posted, finished, slots.net.log)
-        if posted < min(MESSAGES, finished + DEPTH):
+        if finished >= MESSAGES:
+            time.sleep(0.002)
+        if posted < min(MESSAGES + LATER, finished + DEPTH):
             before(posted, slots.buffers[posted % DEPTH])
             posted += slots.post(posted, function)
         if finished < posted and slots.finish(finished):
@@ -90,11 +94,27 @@ def receive():
         last = now
 
     run(Slots(net, comm), net.irecv, after=check)
-    print(f"longest gap {1000 * max(gaps[1:]):.0f} ms", flush=True)
+    print(f"longest gap {1000 * max(gaps[1:MESSAGES]):.0f} ms", flush=True)
     sys.stdin.readline()
 
 
-def send():
+def outlive(net, comm, peer):
+    """Kills the peer: without TCP, and with nothing in flight, this is seen, too."""
+    peer.kill()
+    buffer = ctypes.create_string_buffer(8)
+    _, memory = net.register(comm, buffer)
+    limit = time.monotonic() + 30
+    result = SUCCESS
+    while result == SUCCESS:
+        assert time.monotonic() < limit, net.log
+        result, request = net.isend(comm, buffer, 8, memory)
+        assert request is None
+        time.sleep(0.05)
+    assert result == REMOTE, (result, net.log)
+    assert "a transfer to it failed" in net.warnings()[-1], net.log
+
+
+def send(cut):
     with subprocess.Popen(["unshare", "-n", sys.executable, __file__, "receive"], text=True,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE) as peer:
         deadline = time.monotonic() + 10  # until it has left our namespace
@@ -108,23 +128,38 @@ def send():
         handle = ctypes.create_string_buffer(bytes.fromhex(peer.stdout.readline()), 128)
         _, comm = net.repeat(lambda: net.connect(handle), lambda said: said[0] or said[1])
 
+        waited = []
+
         def fill(number, buffer):
             if number == CUT_AFTER:
-                ip("link", "set", "side1_1", "down")
+                ip("link", "set", f"side1_{cut}", "down")
+            if number == MESSAGES + DEPTH and not waited:
+                time.sleep(TCP_ENDS_S)
+                waited.append(True)
             ctypes.memmove(buffer, pattern(number), SIZE)
 
         run(Slots(net, comm), net.isend, before=fill)
         print(peer.stdout.readline(), end="")
+        if any("TCP to it is lost" in line for line in net.warnings()):
+            print("TCP is lost")
+            outlive(net, comm, peer)
         peer.stdin.close()
 
 
 class Paths(unittest.TestCase):
-    def test_a_link_goes_down(self):
-        done = subprocess.run(["unshare", "-n", sys.executable, __file__, "send"],
+    def cut(self, link):
+        done = subprocess.run(["unshare", "-n", sys.executable, __file__, "send", str(link)],
                               capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done)
         self.assertIn("longest gap", done.stdout)
         print(done.stdout, end="")
+        return done.stdout
+
+    def test_the_second_link_goes_down(self):
+        self.assertNotIn("TCP is lost", self.cut(1))
+
+    def test_the_first_link_goes_down_and_tcp_with_it(self):
+        self.assertIn("TCP is lost", self.cut(0))
 
 
 def why_not():
@@ -140,7 +175,7 @@ def why_not():
 if __name__ == "__main__":
     ROLES = {"send": send, "receive": receive}
     if len(sys.argv) > 1 and sys.argv[1] in ROLES:
-        ROLES[sys.argv[1]]()
+        ROLES[sys.argv[1]](*sys.argv[2:])
     elif reason := why_not():
         nccl_tools.suite.skip(reason)
     else:

@@ -126,7 +126,8 @@ Result<void> Connecting::step() {
   }
   if (peer_) return establish();
   Result<std::optional<Control::Incoming>> message = control_.receive();
-  if (!message && message.error().code == Code::disconnected)
+  if (!message &&
+      (message.error().code == Code::disconnected || message.error().code == Code::peer_failed))
     return Error{Code::disconnected,
                  "the peer closed the connection before it was established; its log says why"};
   if (!message) return message.error();

@@ -20,6 +20,9 @@ constexpr int64_t kDrainMs = 100;
 // After a transfer has failed, the peer's goodbye may show that it was executed before.
 constexpr int64_t kGoodbyeMs = 50;
 constexpr size_t kBatch = 16;
+// Without TCP: how often an empty WRITE asks whether the peer is there, and its id.
+constexpr int64_t kBeatMs = 500;
+constexpr uint64_t kBeat = UINT64_MAX;
 
 Outcome outcome_of(Status status) {
   switch (status) {
@@ -143,7 +146,7 @@ void Comm::on_completion(Lane& lane, const Completion& completion) {
     next_look_ms_ = 0;
   } else if (received) {
     on_receive(lane, completion);
-  } else {
+  } else if (completion.id != kBeat) {
     on_executed(completion);
   }
 }
@@ -176,7 +179,8 @@ void Comm::look_at_peer() {
   if (now < next_look_ms_) return;
   next_look_ms_ = now + kLookEveryMs;
   for (const Lane& lane : lanes_) lane.device->log_events();
-  if (gone_ms_ == 0) receive_from_peer();
+  if (gone_ms_ == 0 && has_control_) receive_from_peer();
+  if (gone_ms_ == 0 && !has_control_ && now >= next_beat_ms_) beat();
   if (gone_ms_ != 0) {
     if (now >= gone_ms_ + kDrainMs)
       fail(Outcome::remote_error, gone_why_ + " with transfers in flight or to come");
@@ -189,7 +193,15 @@ void Comm::look_at_peer() {
 
 void Comm::receive_from_peer() {
   Result<std::optional<Control::Incoming>> message = control_.receive();
-  if (!message) return peer_is_gone("its process has ended (" + message.error().message + ")");
+  if (!message) {
+    const auto& [code, text] = message.error();
+    const bool has_paths = !lanes_.front().device->device.attributes().further_gids.empty();
+    const bool may_live = code == Code::timed_out || code == Code::peer_failed;
+    if (may_live && has_paths) return lose_control(text);
+    return peer_is_gone(
+        (code == Code::timed_out ? "its host does not answer (" : "its process has ended (") +
+        text + ")");
+  }
   if (!*message) return;
   if ((*message)->kind == Message::goodbye) {
     on_goodbye(parse_goodbye((*message)->body));
@@ -199,6 +211,24 @@ void Comm::receive_from_peer() {
   } else {
     fail(Outcome::remote_error, "it sent a message out of order over TCP");
   }
+}
+
+// TCP has one path, the device others.
+void Comm::lose_control(const std::string& why) {
+  log_warning(peer_ + ": TCP to it is lost (" + why +
+              "); over the other addresses of the device it is asked whether it lives");
+  has_control_ = false;
+}
+
+// What is in flight shows as well whether the peer is there.
+void Comm::beat() {
+  next_beat_ms_ = coarse_ms() + kBeatMs;
+  Lane& lane = lanes_.front();
+  if (lane.sending != 0) return;
+  if (const PostStatus posted = lane.qp.post_send({.id = kBeat, .opcode = Opcode::write}); !posted)
+    fail_post(posted);
+  else
+    ++lane.sending;
 }
 
 void Comm::peer_is_gone(const std::string& why) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What both ends of a connection have: lanes, the TCP connection that shows whether the peer lives,
-// requests, and the error in which the connection has ended, if it has. A connection carries data
-// one way, from a SendComm to a ReceiveComm. One thread at a time, but for registration of memory.
+// What both ends of a connection have: lanes, the TCP connection that shows whether the peer lives
+// (or, where a cut path takes it away from a device with others, empty WRITEs), requests, and the
+// error in which the connection has ended, if it has. A connection carries data one way, from a
+// SendComm to a ReceiveComm. One thread at a time, but for registration of memory.
 #pragma once
 
 #include <array>
@@ -97,6 +98,8 @@ class Comm {
   void look_at_peer();
   void receive_from_peer();
   void peer_is_gone(const std::string& why);
+  void lose_control(const std::string& why);
+  void beat();
 
   std::vector<Request> requests_;
   Request* free_ = nullptr;
@@ -106,6 +109,8 @@ class Comm {
   int64_t gone_ms_ = 0;  // when the peer closed or ended; 0: it has not
   std::string gone_why_;
   std::optional<Failure> failure_;  // the first
+  bool has_control_ = true;         // TCP: false once it is lost while other paths may be there
+  int64_t next_beat_ms_ = 0;        // of beat()
 };
 
 // Milliseconds of the monotonic clock, at the cost of a memory access; steps of up to 4 ms.

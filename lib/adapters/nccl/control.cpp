@@ -59,6 +59,12 @@ void set_options(int fd) {
   (void)::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
+// A connection that has ended otherwise than by its peer closing it.
+Error broken(int error) {
+  const bool is_reset = error == ECONNRESET || error == EPIPE;
+  return {is_reset ? Code::peer_failed : Code::timed_out, std::strerror(error)};
+}
+
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace
@@ -115,7 +121,7 @@ Result<void> Control::flush() {
   while (!out_.empty()) {
     const ssize_t sent = ::send(socket_.fd(), out_.data(), out_.size(), MSG_NOSIGNAL);
     if (sent < 0 && would_block(errno)) return {};
-    if (sent < 0) return Error{Code::disconnected, std::strerror(errno)};
+    if (sent < 0) return broken(errno);
     out_.erase(out_.begin(), out_.begin() + sent);
   }
   return {};
@@ -147,7 +153,8 @@ Result<std::optional<Control::Incoming>> Control::receive() {
       if (const Result<void> sent = flush(); !sent) return sent.error();
       return std::optional<Incoming>();
     }
-    return Error{Code::disconnected, got == 0 ? "the connection was closed" : std::strerror(errno)};
+    if (got == 0) return Error{Code::disconnected, "the connection was closed"};
+    return broken(errno);
   }
 }
 

@@ -38,10 +38,12 @@ class Control {
   // Queues a message and sends what the kernel takes. One that it does not take now leaves with
   // later calls of flush() or receive().
   void send(std::span<const std::byte> message);
-  // Error: disconnected.
+  // Errors: those of receive().
   Result<void> flush();
   // The next whole message, if there is one. Errors: disconnected (the peer has closed the
-  // connection, or its process has ended), invalid_argument (malformed).
+  // connection, or its process has ended), peer_failed (the peer's kernel knows the connection no
+  // more: its process has ended, or TCP has given up there), timed_out (TCP has given up here: host
+  // or path do not answer), invalid_argument (malformed).
   Result<std::optional<Incoming>> receive();
   // Whether TCP is connected. Error: not_found (no listener), disconnected.
   Result<bool> connected() const;
