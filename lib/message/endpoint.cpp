@@ -116,8 +116,7 @@ void Endpoint::on_peer_failed(Peer number, Code code) {
     next = posted_.after(at);
     if (at->pattern.peer != number) continue;
     auto& receive = static_cast<ReceiveOperation&>(*at);
-    posted_.remove(&receive);
-    receive.is_posted = false;
+    receive.unpost(posted_);
     if (receive.transfers == 0)
       complete_receive(receive, {.received = true, .code = code, .envelope = {.peer = number}});
   }
@@ -128,10 +127,9 @@ bool Endpoint::forget(Peer number) {
   PeerState& peer = *peers_[number];
   const uint32_t eager_waiting = kFirstCredits + peer.extra - peer.granted - peer.to_return;
   const uint32_t here = peer.operations - peer.lost_count;
-  if (here != 0 || eager_waiting != 0 || peer.waiting_announced != 0 || peer.is_blocked)
+  if (here != 0 || eager_waiting != 0 || peer.waiting_announced != 0 || peer.is_blocked ||
+      peer.named != 0)
     return false;
-  for (const Posted* at = posted_.first(); at != nullptr; at = posted_.after(at))
-    if (at->pattern.peer == number) return false;
   while (ControlOperation* control = peer.lost.front()) {
     List<ControlOperation, 0>::remove(control);
     give(controls_, *control);
@@ -144,16 +142,25 @@ bool Endpoint::forget(Peer number) {
 
 Instant Endpoint::on_time(Instant now) {
   now_ = now;
-  if (announced_.empty()) return Instant::never();
+  if (announced_.empty() && posted_.named() == 0) return Instant::never();
   for (const auto& [transfer, send] : announced_) probe(send->peer);
+  if (now < next_named_) return now + limits_.probe_interval;
+  next_named_ = now + limits_.probe_interval;
+  // Of many that receives name, some in each interval, in turn.
+  uint32_t left = posted_.named() != 0 ? limits_.named_probes : 0;
+  for (size_t i = 0; i < peers_.size() && left != 0; ++i) {
+    named_cursor_ = named_cursor_ + 1 < peers_.size() ? named_cursor_ + 1 : 0;
+    const PeerState* const peer = peers_[named_cursor_].get();
+    if (peer != nullptr && peer->named != 0 && probe(named_cursor_)) --left;
+  }
   return now + limits_.probe_interval;
 }
 
-void Endpoint::probe(Peer number) {
+bool Endpoint::probe(Peer number) {
   PeerState& peer = state_of(number);
-  if (peer.is_probed || now_ - peer.last_message < limits_.probe_interval) return;
+  if (peer.is_probed || now_ - peer.last_message < limits_.probe_interval) return false;
   peer.last_message = now_;
-  peer.is_probed = post_control(number, {.kind = Kind::probe});
+  return peer.is_probed = post_control(number, {.kind = Kind::probe});
 }
 
 }  // namespace weft::message

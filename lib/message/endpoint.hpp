@@ -59,12 +59,14 @@ class Endpoint {
   // Forgets a peer that is gone for good, whose number may then be another's. False, and nothing
   // has happened: operations or messages of it are here, or receives name it.
   bool forget(Peer peer);
-  // The time; sends probes to peers that owe us an answer. When to call it again, or never().
+  // The time; sends probes to peers that owe us an answer, and to those that posted receives name:
+  // a receive is no message, and without one nothing shows that its peer is gone. When to call it
+  // again, or never().
   Instant on_time(Instant now);
 
   // Sends a probe to a peer that owes the user an answer to a message of its own, unless a message
-  // has come or a probe was sent within the last interval, or a probe is on its way.
-  void probe(Peer peer);
+  // has come or a probe was sent within the last interval, or a probe is on its way: then false.
+  bool probe(Peer peer);
 
   const Counters& counters() const noexcept { return counters_; }
 
@@ -123,6 +125,8 @@ class Endpoint {
   Pool<Transfer> transfers_;
   uint32_t next_transfer_ = 1;
   uint32_t extra_granted_ = 0;  // credits of all peers beyond kFirstCredits
+  Peer named_cursor_ = 0;       // the peer that on_time() has looked at last, for receives' sake
+  Instant next_named_;          // when it does so again
   std::vector<Peer> blocked_;   // peers with unsent messages
   Instant now_;
   Counters counters_;

@@ -2,6 +2,7 @@
 // What is true of an endpoint between two calls of it. Always checked: tests call it after every
 // event. See endpoint.hpp.
 #include <algorithm>
+#include <map>
 
 #include "lib/message/endpoint.hpp"
 
@@ -80,17 +81,25 @@ void Invariants::check_credits(Peer number) const {
 }
 
 void Invariants::check_receives() const {
+  std::map<Peer, size_t> named;
   e_.posted_.check_invariants();
   e_.waiting_.check_invariants();
   for (const Posted* at = e_.posted_.first(); at != nullptr; at = e_.posted_.after(at)) {
     const auto& receive = static_cast<const ReceiveOperation&>(*at);
     WEFT_CHECK(receive.is_posted && receive.used <= receive.pieces.length);
+    if (receive.pattern.peer != kAnyPeer) ++named[receive.pattern.peer];
     WEFT_CHECK(receive.used == 0 || receive.pieces.length - receive.used >= receive.least_room);
     WEFT_CHECK(receive.least_room != 0 || (receive.used == 0 && receive.transfers == 0));
     WEFT_CHECK(e_.waiting_.find(receive.pattern) == nullptr);
   }
   for (const auto* at = e_.stalled_.front(); at != nullptr; at = e_.stalled_.after(at))
     WEFT_CHECK(at->receive->transfers > 0 && at->begun <= at->length);
+  size_t all_named = 0;
+  for (const auto& [peer, count] : named) {
+    WEFT_CHECK(e_.peers_[peer]->named == count);
+    all_named += count;
+  }
+  WEFT_CHECK(e_.posted_.named() == all_named);
 }
 
 void Invariants::check() const {

@@ -40,6 +40,7 @@ Posted* earlier(Posted* a, Posted* b) noexcept {
 void PostedQueue::insert(Posted* receive) noexcept {
   receive->order = next_order_++;
   all_.push_back(receive);
+  if (receive->pattern.peer != kAnyPeer) ++named_;
   if (receive->pattern.ignore == 0)
     exact_.insert(receive, hash_of_posted);
   else
@@ -48,6 +49,8 @@ void PostedQueue::insert(Posted* receive) noexcept {
 
 void PostedQueue::remove(Posted* receive) noexcept {
   List<Posted, 1>::remove(receive);
+  WEFT_DCHECK(receive->pattern.peer == kAnyPeer || named_ > 0);
+  if (receive->pattern.peer != kAnyPeer) --named_;
   if (receive->pattern.ignore == 0)
     exact_.remove(receive);
   else

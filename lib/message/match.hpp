@@ -48,6 +48,8 @@ class PostedQueue {
   Posted* find(const Envelope& envelope) const noexcept;
   // All receives in order of posting: the first, and the one behind another; null at the end.
   Posted* first() const noexcept { return all_.front(); }
+  // How many name a peer.
+  size_t named() const noexcept { return named_; }
   Posted* after(const Posted* receive) const noexcept { return all_.after(receive); }
   void check_invariants() const;
 
@@ -55,6 +57,7 @@ class PostedQueue {
   HashLists<Posted, 0> exact_;  // by kind, peer (or kAnyPeer) and tag
   List<Posted, 0> masked_;      // with ignored bits
   List<Posted, 1> all_;
+  size_t named_ = 0;
   uint64_t next_order_ = 0;
 };
 

@@ -53,13 +53,18 @@ struct ControlOperation : Operation, Link<0> {
   Kind kind = Kind::credit;
 };
 
+struct PeerState;
+
 // A receive, from receive() to its last completion.
 struct ReceiveOperation : Posted {
+  void post(PostedQueue& queue) noexcept;
+  void unpost(PostedQueue& queue) noexcept;
   Pieces pieces;
   size_t used = 0;         // bytes taken by messages
   size_t least_room = 0;   // 0: one message
   uint32_t transfers = 0;  // in progress
   bool is_posted = false;
+  PeerState* source = nullptr;  // that the pattern names, or null
   void* context = nullptr;
   uint64_t cookie = 0;
 };
@@ -97,6 +102,7 @@ struct PeerState {
   uint32_t waiting_announced = 0;    // announced messages of the peer that are not finished here
   uint32_t extra = 0;                // credits granted beyond kFirstCredits
   uint32_t operations = 0;           // sends, controls and transfers that exist
+  uint32_t named = 0;                // posted receives that name it
   bool is_probed = false;            // a probe is on its way
   bool is_known = false;             // a message has come from it
   bool is_blocked = false;           // resume() looks at `unsent`

@@ -36,6 +36,7 @@ ReceiveOperation* make_receive(Pool<ReceiveOperation>& pool,
   receive->least_room = request.least_room;
   receive->transfers = 0;
   receive->is_posted = false;
+  receive->source = nullptr;
   receive->context = request.context;
   receive->cookie = request.cookie;
   if (receive->pieces.assign(request.pieces)) return receive;
@@ -55,12 +56,30 @@ WaitingMessage* unclaim(List<WaitingMessage, 0>& claimed, const void* context) n
 
 }  // namespace
 
-Code Endpoint::receive(const ReceiveMessage& request) {
+void ReceiveOperation::post(PostedQueue& queue) noexcept {
+  WEFT_DCHECK(!is_posted && (source != nullptr) == (pattern.peer != kAnyPeer));
+  is_posted = true;
+  queue.insert(this);
+  if (source != nullptr) ++source->named;
+}
+
+void ReceiveOperation::unpost(PostedQueue& queue) noexcept {
+  WEFT_DCHECK(is_posted);
+  queue.remove(this);
+  is_posted = false;
+  if (source == nullptr) return;
+  WEFT_CHECK(source->named > 0);
+  --source->named;
+}
+
+Code Endpoint::receive(const ReceiveMessage& request) try {
   if (request.pieces.size() > kMaxPieces) return Code::invalid_argument;
+  PeerState* const source =
+      request.pattern.peer != kAnyPeer ? &state_of(request.pattern.peer) : nullptr;
   ReceiveOperation* const receive = make_receive(receives_, request);
   if (receive == nullptr) return Code::no_memory;
-  receive->is_posted = true;
-  posted_.insert(receive);
+  receive->source = source;
+  receive->post(posted_);
   // A buffer for many takes all that waits, as far as it has room.
   while (receive->is_posted) {
     auto* const message = static_cast<WaitingMessage*>(waiting_.find(request.pattern));
@@ -71,14 +90,15 @@ Code Endpoint::receive(const ReceiveMessage& request) {
     if (!more) break;  // `receive` may be gone
   }
   return Code::ok;
+} catch (const std::bad_alloc&) {
+  return Code::no_memory;
 }
 
 bool Endpoint::cancel(const void* context) {
   for (Posted* at = posted_.first(); at != nullptr; at = posted_.after(at)) {
     auto& receive = static_cast<ReceiveOperation&>(*at);
     if (receive.context != context) continue;
-    posted_.remove(&receive);
-    receive.is_posted = false;
+    receive.unpost(posted_);
     if (receive.transfers == 0)
       complete_receive(receive, {.received = true,
                                  .code = Code::canceled,
@@ -188,10 +208,7 @@ size_t Endpoint::reserve(ReceiveOperation& receive, size_t length) noexcept {
   receive.used += std::min(length, receive.pieces.length - at);
   const bool is_full =
       receive.least_room == 0 || receive.pieces.length - receive.used < receive.least_room;
-  if (is_full && receive.is_posted) {
-    posted_.remove(&receive);
-    receive.is_posted = false;
-  }
+  if (is_full && receive.is_posted) receive.unpost(posted_);
   return at;
 }
 

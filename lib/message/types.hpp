@@ -25,7 +25,8 @@ struct Limits {
   uint32_t inline_bytes = 128;  // Io::send() copies messages up to this, header included
   uint32_t credits = 64;        // eager messages of a peer that may be unmatched here
   uint32_t total_credits = 65536;  // the same of all peers together, beyond kFirstCredits of each
-  Duration probe_interval = Duration::from_ms(100);  // to peers that owe us an answer
+  Duration probe_interval = Duration::from_ms(100);  // to peers from which something is awaited
+  uint32_t named_probes = 64;  // in an interval, to peers that only receives name
 };
 
 struct SendMessage {

@@ -3,7 +3,10 @@
 // process. fi_calls CASE; fi_calls_test.py runs each.
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "fi_calls.h"
 
@@ -125,6 +128,43 @@ static void discarded_has_tag(void) {
   IS(completed(b.cq, NULL).tag, msg.tag);
   OK(fi_trecvmsg(b.ep, &msg, FI_CLAIM | FI_DISCARD));
   IS(completed(b.cq, NULL).tag, msg.tag);
+}
+
+// A receive that names a peer ends with an error when the peer's process was killed, although
+// nothing is sent to it.
+static void killed_peer(void) {
+  int to_child[2], to_parent[2];
+  OK(pipe(to_child));
+  OK(pipe(to_parent));
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    open_domain(FI_VERSION(1, 17), FI_MSG | FI_DIRECTED_RECV);
+    struct side b = enabled();
+    struct sockaddr_storage name;
+    IS(write(to_parent[1], &b.name, sizeof b.name), sizeof b.name);
+    IS(read(to_child[0], &name, sizeof name), sizeof name);
+    POST(fi_inject(b.ep, "b", 1, insert(&b, &name)));
+    for (;;) fi_cq_read(b.cq, &name, 0), nap();
+  }
+  struct side a = enabled();
+  struct sockaddr_storage name;
+  char got[3] = {0};
+  IS(read(to_parent[0], &name, sizeof name), sizeof name);
+  const fi_addr_t from = insert(&a, &name);
+  for (int i = 0; i < 3; ++i) OK(fi_recv(a.ep, &got[i], 1, NULL, from, &got[i]));
+  IS(write(to_child[1], &a.name, sizeof a.name), sizeof a.name);
+  CHECK(completed(a.cq, NULL).op_context == &got[0] && got[0] == 'b');
+  for (int i = 0; i < 300; ++i) nap();  // nothing is on its way to it any more
+  OK(kill(child, SIGKILL));
+  IS(waitpid(child, NULL, 0), child);
+  const double begin = seconds();
+  for (int i = 1; i < 3; ++i) {
+    const struct fi_cq_err_entry entry = failed_entry(a.cq);
+    CHECK(entry.op_context == &got[i]);
+    IS(entry.err, FI_EHOSTUNREACH);
+  }
+  printf("its end was seen after %.0f ms\n", 1000 * (seconds() - begin));
 }
 
 static void *close_endpoint(void *ep) {
@@ -369,6 +409,7 @@ int main(int count, char **words) {
       {"port_names_have_sources", port_names_have_sources, FI_VERSION(1, 17),
        FI_MSG | FI_SOURCE | FI_DIRECTED_RECV},
       {"closed_peer", closed_peer, FI_VERSION(1, 17), FI_MSG},
+      {"killed_peer", killed_peer, FI_VERSION(1, 17), FI_MSG | FI_DIRECTED_RECV},
       {"injected_before_close", injected_before_close, FI_VERSION(1, 17), FI_MSG},
       {"discarded_has_tag", discarded_has_tag, FI_VERSION(1, 17), FI_TAGGED},
       {"errors_have_texts", errors_have_texts, FI_VERSION(1, 17), FI_MSG | FI_TAGGED},

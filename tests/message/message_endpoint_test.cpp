@@ -265,6 +265,36 @@ TEST_CASE("a peer that owes an answer is probed") {
   CHECK(net[0].endpoint.on_time(later).is_never());
 }
 
+TEST_CASE("peers that posted receives name are probed, some at a time") {
+  constexpr size_t kNamed = 5;
+  MessageNet net(13, 1 + kNamed, {.probe_interval = kLimits.probe_interval, .named_probes = 2}, 64);
+  char into = 0;
+  const iovec room[] = {{&into, 1}};
+  REQUIRE(net[0].endpoint.receive({.pieces = room}) == Code::ok);
+  CHECK(net[0].endpoint.on_time(Instant{}).is_never());
+  for (uint32_t peer = 1; peer <= kNamed; ++peer)
+    REQUIRE(net[0].endpoint.receive({.pattern = {.peer = peer}, .pieces = room}) == Code::ok);
+  Instant now;
+  const auto sent_in_next_interval = [&] {
+    now = now + kLimits.probe_interval;
+    CHECK(net[0].endpoint.on_time(now) == now + kLimits.probe_interval);
+    net[0].endpoint.on_time(now);  // again: nothing more
+    net.settle();
+    return net[0].take_sent();
+  };
+  std::set<message::Peer> probed;
+  for (size_t left = kNamed; left > 0; left -= std::min<size_t>(left, 2)) {
+    const auto to = sent_in_next_interval();
+    CHECK(to.size() == 2);
+    probed.insert(to.begin(), to.end());
+  }
+  CHECK(probed.size() == kNamed);
+  // With the receives the probes end.
+  while (net[0].endpoint.cancel(nullptr)) {
+  }
+  CHECK(net[0].endpoint.on_time(now + kLimits.probe_interval).is_never());
+}
+
 TEST_CASE("an answer that was lost is sent again with the next message of the peer") {
   MessageNet net(10, 2, kLimits, 64);
   std::vector<char> large(5000), into(5000);

@@ -32,6 +32,9 @@ class MessageMember final : public message::Io {
   Result<message::Exposed> expose(iovec memory) override;
   void complete(const message::Completed& completed) override { done.push_back(completed); }
 
+  // The peers of the SENDs since the last call.
+  std::vector<message::Peer> take_sent() { return std::exchange(sent_, {}); }
+
   std::vector<message::Completed> done;
   Reference reference;
   size_t loses = 0;  // the next SENDs fail instead of arriving
@@ -56,6 +59,7 @@ class MessageMember final : public message::Io {
   std::vector<std::pair<void*, Code>> acknowledged_;
   std::vector<Read> reads_;
   size_t in_flight_ = 0;
+  std::vector<message::Peer> sent_;
 
  public:
   message::Endpoint endpoint;
@@ -167,6 +171,7 @@ inline bool MessageMember::send(message::Peer to, std::span<const std::byte> hea
                                 std::span<const iovec> payload, void* operation) {
   if (in_flight_ >= net_.room_ || net_.random.below(8) == 0) return false;
   ++in_flight_;
+  sent_.push_back(to);
   if (loses > 0) {
     --loses;
     acknowledged_.emplace_back(operation, Code::peer_failed);

@@ -12,6 +12,16 @@
 
 namespace weft::fi {
 
+void signal_event(int fd) noexcept {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof one);
+}
+
+void clear_event(int fd) noexcept {
+  uint64_t count;
+  [[maybe_unused]] const ssize_t taken = read(fd, &count, sizeof count);
+}
+
 int64_t clock_ms() noexcept {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -61,15 +71,9 @@ void Waiting::arm() noexcept {
   for (const Source& known : sources_) known.source->arm();
 }
 
-void Waiting::signal() noexcept {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(event_, &one, sizeof one);
-}
+void Waiting::signal() noexcept { signal_event(event_); }
 
-void Waiting::unsignal() noexcept {
-  uint64_t count;
-  [[maybe_unused]] const ssize_t taken = read(event_, &count, sizeof count);
-}
+void Waiting::unsignal() noexcept { clear_event(event_); }
 
 bool Waiting::block(int timeout) const noexcept {
   pollfd one{.fd = epoll_, .events = POLLIN, .revents = 0};

@@ -58,6 +58,10 @@ class Waiting {
   std::vector<Source> sources_;
 };
 
+// Makes an eventfd readable, until the other call.
+void signal_event(int fd) noexcept;
+void clear_event(int fd) noexcept;
+
 // Milliseconds of the monotonic clock.
 int64_t clock_ms() noexcept;
 

@@ -84,6 +84,10 @@ ssize_t Rdm::post_receive(const iovec* iov, size_t count, fi_addr_t from, bool t
         .context = context,
         .cookie = CompletionKind{.reports = (flags & FI_COMPLETION) != 0, .many = many}.packed()};
     if (flags & FI_CLAIM) return refused(messages_.receive_claimed(request));
+    if (is_asleep_ && pattern.peer != message::kAnyPeer) {
+      is_asleep_ = false;
+      signal_event(wake_);
+    }
     return refused(messages_.receive(request));
   });
 }

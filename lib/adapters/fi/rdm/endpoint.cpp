@@ -118,8 +118,7 @@ Rdm::~Rdm() {
   if (is_enabled()) drain();
   if (thread_.joinable()) {
     stops_.store(true);
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof one);
+    signal_event(wake_);
     thread_.join();
   }
   if (wake_ >= 0) ::close(wake_);

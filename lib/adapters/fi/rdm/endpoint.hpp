@@ -133,7 +133,8 @@ class Rdm final : public fid_ep, public Progress, public message::Io {
   std::thread thread_;
   std::atomic<bool> stops_{false};
   std::atomic<uint32_t> polls_{0};
-  int wake_ = -1;  // eventfd of the thread
+  int wake_ = -1;           // eventfd of the thread
+  bool is_asleep_ = false;  // the thread waits for an event, however long it takes
 };
 
 inline Rdm& rdm_of(fid_ep* ep) noexcept { return *static_cast<Rdm*>(ep); }

@@ -47,6 +47,7 @@ void Rdm::run() noexcept {
               next.is_never() && atomics_.empty() && !peers_.has_many_unknown(*av);
           timeout = is_quiet ? -1 : kLongestMs;
         }
+        is_asleep_ = timeout < 0;
         return 0;
       });
       if (!program_polls) {
@@ -61,6 +62,7 @@ void Rdm::run() noexcept {
                     {.fd = resolver_.fd(), .events = POLLIN, .revents = 0},
                     {.fd = program_polls ? -1 : cq_.fd(), .events = POLLIN, .revents = 0}};
     poll(fds, 3, timeout);
+    if (fds[0].revents != 0) clear_event(wake_);
   }
 }
 
