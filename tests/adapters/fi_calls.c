@@ -261,6 +261,66 @@ static void modifiers(void) {
   fi_freeinfo(found);
 }
 
+// What was found has all that was asked for, in both directions where none was named, and no mode
+// of registration beyond what the caller knows.
+static void check_found(const struct fi_info *hints, const struct fi_info *found) {
+  const uint64_t messages = FI_MSG | FI_TAGGED, memory = FI_RMA | FI_ATOMIC;
+  const uint64_t ways = FI_SEND | FI_RECV, targets = FI_REMOTE_READ | FI_REMOTE_WRITE;
+  const uint64_t accesses = FI_READ | FI_WRITE | targets, caps = hints->caps;
+  const int mode = found->domain_attr->mr_mode, known = hints->domain_attr->mr_mode;
+  IS(found->ep_attr->type, FI_EP_RDM);
+  IS(found->caps & caps, caps);
+  if ((caps & messages) && !(caps & ways)) IS(found->caps & ways, ways);
+  if ((caps & memory) && !(caps & accesses)) IS(found->caps & accesses, accesses);
+  IS(found->caps & FI_RMA_EVENT, caps & FI_RMA_EVENT);
+  IS(found->tx_attr->caps & ~found->caps, 0);
+  IS(found->rx_attr->caps & ~found->caps, 0);
+  IS(found->tx_attr->caps & (FI_RECV | targets), 0);
+  IS(found->rx_attr->caps & (FI_SEND | FI_READ | FI_WRITE), 0);
+  if (known == FI_MR_BASIC || known == FI_MR_SCALABLE)
+    IS(mode, known);
+  else
+    IS(mode & ~known, 0);
+  const int has_long_keys = (mode & FI_MR_PROV_KEY) == 0 && mode != FI_MR_BASIC;
+  if ((caps & memory) && (has_long_keys || (caps & FI_RMA_EVENT)))
+    IS(found->domain_attr->mr_key_size, 8);
+}
+
+// Every combination of capabilities and modes of registration; some of them are used.
+static void every_hint(void) {
+  static const uint64_t kCaps[] = {FI_MSG,  FI_TAGGED, FI_RMA,         FI_ATOMIC,       FI_SEND,
+                                   FI_RECV, FI_READ,   FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RMA_EVENT};
+  static const int kModes[] = {0,
+                               FI_MR_BASIC,
+                               FI_MR_SCALABLE,
+                               FI_MR_VIRT_ADDR,
+                               FI_MR_PROV_KEY,
+                               FI_MR_VIRT_ADDR | FI_MR_PROV_KEY,
+                               FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
+                                   FI_MR_RMA_EVENT | FI_MR_ENDPOINT};
+  enum { kBits = sizeof kCaps / sizeof kCaps[0], kAll = sizeof kModes / sizeof kModes[0] };
+  struct fi_info *hints = hints_of("weft", FI_EP_RDM, 0), *found;
+  for (unsigned i = 0; i < kAll << kBits; ++i) {
+    hints->caps = 0;
+    for (unsigned bit = 0; bit < kBits; ++bit)
+      if (i & 1u << bit) hints->caps |= kCaps[bit];
+    hints->domain_attr->mr_mode = kModes[i >> kBits];
+    OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &found));
+    check_found(hints, found);
+    if (i % 101 == 0) {
+      OK(fi_close(&domain->fid));
+      fi_freeinfo(info);
+      info = fi_dupinfo(found);
+      OK(fi_domain(fabric, info, &domain, NULL));
+      struct side a = enabled();
+      close_side(&a);
+    }
+    fi_freeinfo(found);
+  }
+  OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, &found));
+  fi_freeinfo(found);
+}
+
 static struct fid_mr *exposed(void *bytes, size_t length) {
   struct fid_mr *mr;
   OK(fi_mr_reg(domain, bytes, length, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
@@ -288,8 +348,8 @@ static void atomic_errors(void) {
 }
 
 // Opens the domain again for keys of the program's choice, and offsets for addresses.
-static void open_with_keys(int mr_mode) {
-  struct fi_info *hints = hints_of("weft", FI_EP_RDM, FI_MSG | FI_RMA | FI_ATOMIC);
+static void open_with_keys(int mr_mode, uint64_t more_caps) {
+  struct fi_info *hints = hints_of("weft", FI_EP_RDM, FI_MSG | FI_RMA | FI_ATOMIC | more_caps);
   hints->domain_attr->mr_mode = mr_mode;
   OK(fi_close(&domain->fid));
   fi_freeinfo(info);
@@ -307,12 +367,22 @@ static struct fid_mr *keyed(void *bytes, size_t length, uint64_t key) {
   return mr;
 }
 
+// A region of a word: with this key and addressed by offset, where the domain wants that.
+static struct fid_mr *keyed_as_domain(uint64_t *word, uint64_t key) {
+  const int is_basic = info->domain_attr->mr_mode == FI_MR_BASIC;
+  return is_basic ? exposed(word, sizeof *word) : keyed(word, sizeof *word, key);
+}
+
+static uint64_t at_in(const uint64_t *word) {
+  return info->domain_attr->mr_mode == FI_MR_BASIC ? (uintptr_t)word : 0;
+}
+
 // WRITEs, READs and atomics by a key that the peer knows from nowhere; addresses count from the
 // beginning of the region.
 static void user_keys(void) {
   enum { kLarge = 100000 };
   const uint64_t key = 0xFEDCBA9876543210;
-  open_with_keys(0);
+  open_with_keys(0, 0);
   struct side a = enabled(), b = enabled();
   const fi_addr_t to = insert(&a, &b.name);
   static char first[kLarge], second[kLarge], from[kLarge], into[kLarge];
@@ -356,7 +426,7 @@ static void user_keys(void) {
 
 // The same with virtual addresses; and a region without remote access needs no key of its own.
 static void user_keys_at_addresses(void) {
-  open_with_keys(FI_MR_VIRT_ADDR);
+  open_with_keys(FI_MR_VIRT_ADDR, 0);
   struct side a = enabled(), b = enabled();
   const fi_addr_t to = insert(&a, &b.name);
   uint64_t word = 0, value = 77;
@@ -383,6 +453,75 @@ static void long_keys(void) {
   OK(fi_atomic(a.ep, &value, 1, NULL, to, (uintptr_t)&word, key, FI_UINT64, FI_SUM, NULL));
   IS(failed_entry(a.cq).err, FI_EACCES);
   IS(word, 0);
+}
+
+static uint64_t counted(struct fid_cntr *cntr, uint64_t least) {
+  IS(fi_cntr_wait(cntr, least, 20000), 0);
+  return fi_cntr_read(cntr);
+}
+
+// What peers do is counted at the endpoint and at the region that it is done to; a region without
+// counters, and one of a domain without FI_RMA_EVENT, count nothing.
+static void count_remote_operations(void) {
+  struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+  struct fid_cntr *writes, *reads, *to_region;
+  struct side a = enabled(), b = opened();
+  uint64_t words[2] = {1, 1}, one = 1, old = 0;
+  OK(fi_cntr_open(domain, &attr, &writes, NULL));
+  OK(fi_cntr_open(domain, &attr, &reads, NULL));
+  OK(fi_cntr_open(domain, &attr, &to_region, NULL));
+  OK(fi_ep_bind(b.ep, &writes->fid, FI_REMOTE_WRITE));
+  OK(fi_ep_bind(b.ep, &reads->fid, FI_REMOTE_READ));
+  IS(fi_ep_bind(b.ep, &writes->fid, FI_REMOTE_READ), -FI_EINVAL);
+  OK(fi_enable(b.ep));
+  OK(fi_getname(&b.ep->fid, &b.name, &b.length));
+  const fi_addr_t to = insert(&a, &b.name);
+  struct fid_mr *const mr = keyed_as_domain(&words[0], 17);
+  struct fid_mr *const plain = keyed_as_domain(&words[1], 18);
+  IS(fi_mr_bind(mr, &to_region->fid, FI_SEND), -FI_EBADFLAGS);
+  OK(fi_mr_bind(mr, &to_region->fid, FI_REMOTE_WRITE));
+  const uint64_t first = at_in(&words[0]), second = at_in(&words[1]);
+  OK(fi_write(a.ep, &one, sizeof one, NULL, to, first, fi_mr_key(mr), NULL));
+  OK(fi_writedata(a.ep, &one, sizeof one, NULL, 5, to, first, fi_mr_key(mr), NULL));
+  OK(fi_inject_write(a.ep, &one, sizeof one, to, second, fi_mr_key(plain)));
+  OK(fi_atomic(a.ep, &one, 1, NULL, to, first, fi_mr_key(mr), FI_UINT64, FI_SUM, NULL));
+  IS(counted(writes, 4), 4);
+  IS(counted(to_region, 3), 3);
+  IS(fi_cntr_read(reads), 0);
+  OK(fi_read(a.ep, &old, sizeof old, NULL, to, first, fi_mr_key(mr), NULL));
+  OK(fi_fetch_atomic(a.ep, &one, 1, NULL, &old, NULL, to, second, fi_mr_key(plain), FI_UINT64,
+                     FI_SUM, NULL));
+  IS(counted(reads, 2), 2);
+  for (int i = 0; i < 5; ++i) completed(a.cq, NULL);
+  // What was refused is not counted.
+  OK(fi_write(a.ep, &one, sizeof one, NULL, to, first + 8, fi_mr_key(mr), NULL));
+  failed_entry(a.cq);
+  OK(fi_write(a.ep, &one, sizeof one, NULL, to, first, fi_mr_key(mr), NULL));
+  IS(counted(writes, 5), 5);
+  IS(counted(to_region, 4), 4);
+  IS(fi_close(&to_region->fid), -FI_EBUSY);
+  OK(fi_close(&mr->fid));
+  OK(fi_close(&plain->fid));
+  OK(fi_close(&to_region->fid));
+  close_side(&a);
+  close_side(&b);
+  OK(fi_close(&writes->fid));
+  OK(fi_close(&reads->fid));
+}
+
+// The same with keys of the program's choice; and without FI_RMA_EVENT there are no such counters.
+static void count_with_user_keys(void) {
+  struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_NONE};
+  struct fid_cntr *cntr;
+  open_with_keys(0, FI_RMA_EVENT);
+  count_remote_operations();
+  open_with_keys(0, 0);
+  struct side a = opened();
+  uint64_t word;
+  struct fid_mr *const mr = keyed(&word, sizeof word, 1);
+  OK(fi_cntr_open(domain, &attr, &cntr, NULL));
+  IS(fi_ep_bind(a.ep, &cntr->fid, FI_REMOTE_WRITE), -FI_EOPNOTSUPP);
+  IS(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE), -FI_EOPNOTSUPP);
 }
 
 // A fenced operation waits for those to its peer, and for no others.
@@ -416,10 +555,14 @@ int main(int count, char **words) {
       {"old_error_entry", old_error_entry, FI_VERSION(1, 4), FI_MSG},
       {"wrong_calls", wrong_calls, FI_VERSION(1, 17), FI_MSG},
       {"modifiers", modifiers, FI_VERSION(1, 17), FI_MSG},
+      {"every_hint", every_hint, FI_VERSION(1, 17), FI_MSG},
       {"atomic_errors", atomic_errors, FI_VERSION(1, 17), FI_MSG | FI_ATOMIC},
       {"user_keys", user_keys, FI_VERSION(1, 17), FI_MSG},
       {"user_keys_at_addresses", user_keys_at_addresses, FI_VERSION(1, 17), FI_MSG},
       {"long_keys", long_keys, FI_VERSION(1, 17), FI_MSG | FI_RMA | FI_ATOMIC},
+      {"count_remote_operations", count_remote_operations, FI_VERSION(1, 17),
+       FI_MSG | FI_RMA | FI_ATOMIC | FI_RMA_EVENT},
+      {"count_with_user_keys", count_with_user_keys, FI_VERSION(1, 17), FI_MSG},
       {"fence", fence, FI_VERSION(1, 17), FI_MSG | FI_FENCE},
   };
   return run_cases(count, words, kCases, sizeof kCases / sizeof kCases[0], open_domain);

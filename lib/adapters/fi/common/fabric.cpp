@@ -99,7 +99,8 @@ Domain::Domain(Fabric& parent, const fi_info& info, void* user_context) noexcept
       mr_mode(info.domain_attr->mr_mode),
       has_user_keys(takes_user_keys() && (info.caps & (FI_RMA | FI_ATOMIC)) != 0 &&
                     mr_mode != FI_MR_BASIC && (mr_mode & FI_MR_PROV_KEY) == 0),
-      has_offsets(mr_mode != FI_MR_BASIC && (mr_mode & FI_MR_VIRT_ADDR) == 0) {
+      has_offsets(mr_mode != FI_MR_BASIC && (mr_mode & FI_MR_VIRT_ADDR) == 0),
+      has_remote_events((info.caps & FI_RMA_EVENT) != 0) {
   fabric.retain();
 }
 

@@ -45,6 +45,7 @@ uint64_t with_modifiers(uint64_t caps) noexcept {
 int restrict_caps(fi_info& info, const fi_info& hints) noexcept {
   if (has_beyond(hints.caps, info.caps)) return excluded("caps", hints.caps, info.caps);
   if (hints.caps != 0) info.caps = with_modifiers(hints.caps) | (info.caps & kFree);
+  if (hints.caps == 0) info.caps &= ~FI_RMA_EVENT;  // a message for each READ and WRITE
   return 0;
 }
 
@@ -81,8 +82,9 @@ int restrict_registration(fi_info& info, uint32_t version, const fi_info& hints)
   } else {
     mode &= asked;
   }
-  if (takes_user_keys() && mode != FI_MR_BASIC && (mode & FI_MR_PROV_KEY) == 0)
-    info.domain_attr->mr_key_size = sizeof(uint64_t);
+  const bool has_user_keys = mode != FI_MR_BASIC && (mode & FI_MR_PROV_KEY) == 0;
+  if (takes_user_keys() && (has_user_keys || (info.caps & FI_RMA_EVENT) != 0))
+    info.domain_attr->mr_key_size = sizeof(uint64_t);  // or with kEventKey
   return 0;
 }
 
@@ -180,6 +182,7 @@ int restrict_to(fi_info& info, uint32_t version, const fi_info* hints) noexcept 
   fi_domain_attr& domain = *info.domain_attr;
   if (hints == nullptr) {
     if (FI_VERSION_LT(version, FI_VERSION(1, 5))) domain.mr_mode = FI_MR_BASIC;
+    if ((info.caps & FI_RMA_EVENT) != 0) domain.mr_key_size = sizeof(uint64_t);
     return 0;
   }
   if (has_beyond(info.mode, hints->mode) && hints->domain_attr && hints->domain_attr->cq_data_size)

@@ -2,7 +2,9 @@
 // Registered memory: a region of weft. Its remote key is the key, unless the program chooses it.
 // Local use needs none.
 #include "lib/adapters/fi/common/calls.hpp"
+#include "lib/adapters/fi/common/cntr.hpp"
 #include "lib/adapters/fi/common/objects.hpp"
+#include "lib/base/check.hpp"
 
 namespace weft::fi {
 namespace {
@@ -16,10 +18,23 @@ int close(fid* fid) noexcept {
   return 0;
 }
 
-// Counters bound to regions (FI_RMA_EVENT) are not offered; FI_MR_ENDPOINT is not required, so that
-// an endpoint may be bound, without effect.
-int bind(fid*, fid* other, uint64_t) noexcept {
-  return other->fclass == FI_CLASS_EP ? 0 : -FI_ENOSYS;
+int bind_counter(Mr& mr, Cntr& cntr, uint64_t flags) noexcept {
+  const uint64_t remote = FI_REMOTE_READ | FI_REMOTE_WRITE;
+  if ((flags & remote) == 0 || (flags & ~remote) != 0) return -FI_EBADFLAGS;
+  if (!mr.domain.has_remote_events)
+    return not_supported(FI_LOG_MR, "fi_mr_bind: counters need FI_RMA_EVENT");
+  if (!mr.is_listed) return -FI_EINVAL;  // without access of peers
+  if (const int code = mr.domain.regions.bind(mr.key, cntr, flags)) return code;
+  for (auto [flag, slot] : {std::pair{FI_REMOTE_READ, 0}, std::pair{FI_REMOTE_WRITE, 1}})
+    if ((flags & flag) != 0) mr.counters[static_cast<size_t>(slot)] = &cntr, ++cntr.users;
+  return 0;
+}
+
+// FI_MR_ENDPOINT is not required, so that an endpoint may be bound, without effect.
+int bind(fid* fid, ::fid* other, uint64_t flags) noexcept {
+  if (other->fclass == FI_CLASS_EP) return 0;
+  if (other->fclass != FI_CLASS_CNTR) return -FI_EINVAL;
+  return bind_counter(of(fid), *static_cast<Cntr*>(reinterpret_cast<fid_cntr*>(other)), flags);
 }
 
 int control(fid*, int command, void*) noexcept { return command == FI_ENABLE ? 0 : -FI_ENOSYS; }
@@ -46,13 +61,16 @@ int reg(fid* fid, const void* buffer, size_t length, uint64_t access, uint64_t,
         uint64_t requested_key, uint64_t flags, fid_mr** out, void* context) noexcept {
   return guarded([&]() -> int {
     if (fid->fclass != FI_CLASS_DOMAIN) return -FI_EINVAL;
-    if (flags & (FI_RMA_EVENT | kDmabuf))
-      return not_supported(FI_LOG_MR, "fi_mr_reg: no FI_RMA_EVENT, no FI_MR_DMABUF");
     auto& domain = *static_cast<Domain*>(reinterpret_cast<fid_domain*>(fid));
+    if ((flags & kDmabuf) != 0 || ((flags & FI_RMA_EVENT) != 0 && !domain.has_remote_events))
+      return not_supported(FI_LOG_MR,
+                           "fi_mr_reg: no FI_MR_DMABUF, no FI_RMA_EVENT unless fi_getinfo was "
+                           "asked for it");
     auto region = domain.device->domain.register_memory(
         const_cast<void*>(buffer), length, access_of(access, is_on_demand(domain, access)));
     if (!region) return failed(FI_LOG_MR, "fi_mr_reg", region.error());
-    const uint64_t key = domain.has_user_keys ? requested_key : region->rkey().value;
+    const uint64_t own_key = region->rkey().value | (domain.has_remote_events ? kEventKey : 0);
+    const uint64_t key = domain.has_user_keys ? requested_key : own_key;
     auto mr = std::make_unique<Mr>(domain, *region, key, context);
     const uint64_t address = reinterpret_cast<uintptr_t>(buffer);
     if (access & (FI_REMOTE_READ | FI_REMOTE_WRITE)) {
@@ -91,6 +109,8 @@ Mr::Mr(Domain& parent, MemoryRegion registered, uint64_t key, void* user_context
 
 Mr::~Mr() {
   if (is_listed) domain.regions.remove(key);
+  for (Cntr* cntr : counters)
+    if (cntr != nullptr) --cntr->users;
   domain.release();
 }
 
@@ -110,6 +130,28 @@ std::optional<Region> Regions::find(uint64_t key) noexcept {
   const std::lock_guard hold(lock_);
   const auto at = regions_.find(key);
   return at == regions_.end() ? std::nullopt : std::optional(at->second);
+}
+
+int Regions::bind(uint64_t key, Cntr& cntr, uint64_t remote) noexcept {
+  const std::lock_guard hold(lock_);
+  const auto at = regions_.find(key);
+  WEFT_CHECK(at != regions_.end());
+  Region& region = at->second;
+  const bool of_reads = (remote & FI_REMOTE_READ) != 0, of_writes = (remote & FI_REMOTE_WRITE) != 0;
+  if ((of_reads && region.read != nullptr) || (of_writes && region.write != nullptr))
+    return -FI_EINVAL;
+  if (of_reads) region.read = &cntr;
+  if (of_writes) region.write = &cntr;
+  return 0;
+}
+
+bool Regions::count(uint64_t key, uint64_t remote) noexcept {
+  const std::lock_guard hold(lock_);
+  const auto at = regions_.find(key);
+  if (at == regions_.end() || (at->second.access & remote) != remote) return false;
+  Cntr* const cntr = remote == FI_REMOTE_READ ? at->second.read : at->second.write;
+  if (cntr != nullptr) cntr->count(0);
+  return true;
 }
 
 std::unique_lock<std::mutex> Regions::hold(uint64_t key, uint64_t& address, size_t length,

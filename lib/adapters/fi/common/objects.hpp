@@ -6,6 +6,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -32,14 +33,21 @@ struct Fabric final : fid_fabric, Users {
   const std::shared_ptr<OpenDevice> device;
 };
 
+struct Cntr;
+
 // A region that peers may use.
 struct Region {
   uint64_t address;
   size_t length;
   uint64_t access;
   RKey rkey;
-  uint64_t base;  // the address of what peers call 0
+  uint64_t base;          // the address of what peers call 0
+  Cntr* read = nullptr;   // bound to it, for READs of peers and atomics that fetch
+  Cntr* write = nullptr;  // likewise for the others
 };
+
+// In keys of the provider: the region's side counts what peers do (FI_RMA_EVENT), and they tell it.
+inline constexpr uint64_t kEventKey = uint64_t{1} << 63;
 
 // Those of a domain by the key of libfabric, for what the program's side executes or answers
 // itself. Any thread.
@@ -49,6 +57,11 @@ class Regions {
   bool add(uint64_t key, const Region& region);
   void remove(uint64_t key) noexcept;
   std::optional<Region> find(uint64_t key) noexcept;
+  // Binds a counter to a region; `remote` is FI_REMOTE_READ, FI_REMOTE_WRITE or both. Negative
+  // codes.
+  int bind(uint64_t key, Cntr& cntr, uint64_t remote) noexcept;
+  // A peer has done what `remote` says: counts it at the region. False: it has no such access.
+  bool count(uint64_t key, uint64_t remote) noexcept;
   // Owns no lock if no region of the key has the access and all of the bytes; else the region stays
   // as long as the lock is held, and `address` becomes that of the memory.
   std::unique_lock<std::mutex> hold(uint64_t key, uint64_t& address, size_t length,
@@ -64,8 +77,9 @@ struct Domain final : fid_domain, Users {
   Fabric& fabric;
   const std::shared_ptr<OpenDevice> device;
   const int mr_mode;
-  const bool has_user_keys;  // the program chooses keys of regions
-  const bool has_offsets;    // remote addresses count from the beginning of the region
+  const bool has_user_keys;      // the program chooses keys of regions
+  const bool has_offsets;        // remote addresses count from the beginning of the region
+  const bool has_remote_events;  // FI_RMA_EVENT
   Regions regions;
   std::mutex atomics;  // held while one is executed
 };
@@ -77,7 +91,8 @@ struct Mr final : fid_mr {
   Mr& operator=(const Mr&) = delete;
   Domain& domain;
   const MemoryRegion region;
-  bool is_listed = false;  // in Domain::regions
+  bool is_listed = false;           // in Domain::regions
+  std::array<Cntr*, 2> counters{};  // bound to it: of READs, of WRITEs
 };
 
 // fi_provider::fabric.

@@ -9,7 +9,8 @@
 namespace weft::fi {
 namespace {
 
-constexpr uint64_t kSenders = FI_SEND | FI_READ | FI_WRITE;
+constexpr uint64_t kCounted = FI_SEND | FI_READ | FI_WRITE | FI_RECV;
+constexpr uint64_t kRemote = FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr uint64_t kDirections = FI_SEND | FI_RECV;
 
 }  // namespace
@@ -37,11 +38,14 @@ int Directions::bind(Cq& cq, uint64_t flags) noexcept {
 }
 
 int Directions::bind(Cntr& cntr, uint64_t flags) noexcept {
-  if (flags == 0 || (flags & ~(kSenders | FI_RECV)) != 0)
-    return not_supported(FI_LOG_EP_CTRL, "fi_ep_bind: counters of remote operations");
+  if (flags == 0 || (flags & ~(kCounted | kRemote)) != 0) return -FI_EBADFLAGS;
+  if ((flags & kRemote) != 0 && !has_remote_events)
+    return not_supported(FI_LOG_EP_CTRL,
+                         "fi_ep_bind: counters of remote operations need FI_RMA_EVENT");
   for (auto [flag, slot] :
        {std::pair{FI_SEND, &transmit.send_or_receive}, std::pair{FI_READ, &transmit.read},
-        std::pair{FI_WRITE, &transmit.write}, std::pair{FI_RECV, &receive.send_or_receive}}) {
+        std::pair{FI_WRITE, &transmit.write}, std::pair{FI_RECV, &receive.send_or_receive},
+        std::pair{FI_REMOTE_READ, &receive.read}, std::pair{FI_REMOTE_WRITE, &receive.write}}) {
     if ((flags & flag) == 0) continue;
     if (*slot != nullptr) return -FI_EINVAL;
     *slot = &cntr;

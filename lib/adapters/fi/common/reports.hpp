@@ -17,8 +17,8 @@ struct Reports {
   bool selective = false;  // FI_SELECTIVE_COMPLETION
   uint64_t flags = 0;      // op_flags of the attributes
   Cntr* send_or_receive = nullptr;
-  Cntr* read = nullptr;
-  Cntr* write = nullptr;
+  Cntr* read = nullptr;   // of the program; of the receiving direction: of peers (FI_REMOTE_READ)
+  Cntr* write = nullptr;  // likewise
 
   // Flags of a call that has none of its own.
   uint64_t default_flags() const noexcept { return flags | (selective ? 0 : FI_COMPLETION); }
@@ -30,6 +30,7 @@ struct Reports {
 };
 
 struct Directions {
+  bool has_remote_events = false;  // FI_RMA_EVENT: READs, WRITEs and atomics of peers are counted
   // fi_ep_bind of a fid_cq or fid_cntr; negative codes.
   int bind(Cq& cq, uint64_t flags) noexcept;
   int bind(Cntr& cntr, uint64_t flags) noexcept;

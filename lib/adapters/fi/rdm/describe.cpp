@@ -13,7 +13,7 @@ void describe_endpoint(fi_info& info, const OpenDevice& device) noexcept {
   constexpr uint64_t kOperations = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
   constexpr uint64_t kTransmit = kOperations | FI_SEND | FI_READ | FI_WRITE | FI_FENCE;
   constexpr uint64_t kReceive = kOperations | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE |
-                                FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
+                                FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_RMA_EVENT;
   info.caps = kTransmit | kReceive | FI_LOCAL_COMM | FI_REMOTE_COMM;
 
   fi_tx_attr& tx = *info.tx_attr;

@@ -86,10 +86,11 @@ Rdm::Rdm(Domain& parent, Info described, void* user_context)
       info(std::move(described)),
       peers_(static_cast<uint8_t>(fi_tc_dscp_get(info->tx_attr->tclass) << 2)),
       own_(queue_, peers_, domain.device->memory.lkey()),
-      target_(domain, own_),
+      target_(domain, own_, bound.receive),
       messages_(*this, kLimits) {
   bound.transmit.flags = info->tx_attr->op_flags;
   bound.receive.flags = info->rx_attr->op_flags;
+  bound.has_remote_events = domain.has_remote_events && (info->caps & FI_RMA_EVENT) != 0;
   domain.retain();
 }
 

@@ -107,7 +107,8 @@ class Rdm final : public fid_ep, public Progress, public message::Io {
   // rma_requests.cpp
   PostStatus submit(const Request& request) noexcept;
   bool wait_for_key(Request& request);
-  void end_question(message::Peer from, uint64_t number, Status status, RKey rkey, uint64_t base);
+  void end_question(message::Peer from, uint64_t number, Status status,
+                    const RemoteKeys::Key& meaning);
   void on_key_answer(message::Peer from, std::span<const std::byte> bytes);
   bool send_requests();
   void on_request(Request& request, Status status);

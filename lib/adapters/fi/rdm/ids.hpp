@@ -37,6 +37,6 @@ struct CompletionKind {
 };
 
 // The first byte of messages beside those of lib/message.
-enum class OwnKind : uint8_t { atomic = 64, atomic_answer, key, key_answer };
+enum class OwnKind : uint8_t { atomic = 64, atomic_answer, key, key_answer, event };
 
 }  // namespace weft::fi

@@ -197,6 +197,8 @@ void Rdm::on_message(message::Peer from, std::span<const std::byte> bytes) {
       return target_.on_key(from, bytes);
     case OwnKind::key_answer:
       return on_key_answer(from, bytes);
+    case OwnKind::event:
+      return target_.on_event(bytes);
     default:
       return messages_.on_message(from, bytes);
   }
@@ -213,7 +215,7 @@ void Rdm::fail_peer(message::Peer peer, Status status) {
     if (asked.peer == peer) finish_atomic(asked, status);
   });
   for (const uint64_t key : keys_.of(peer)) {
-    end_question(peer, key, status, {}, 0);
+    end_question(peer, key, status, {});
     keys_.forget(peer, key);
   }
 }
@@ -236,7 +238,7 @@ void Rdm::handle(const Completion& completion) {
     const std::optional<uint64_t> key = own->key;
     own_.give(*own);
     if (completion.status != Status::success && key)
-      end_question(peer, *key, completion.status, {}, 0);
+      end_question(peer, *key, completion.status, {});
     if (completion.status != Status::success && asked != nullptr)
       finish_atomic(*asked, completion.status);
   } else {

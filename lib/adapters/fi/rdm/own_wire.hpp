@@ -40,13 +40,24 @@ struct KeyQuestion {
 static_assert(sizeof(KeyQuestion) == 16);
 
 struct KeyAnswer {
-  uint8_t kind;    // OwnKind::key_answer
-  uint8_t status;  // 0: there is such a region
-  uint8_t unused[2];
+  uint8_t kind;           // OwnKind::key_answer
+  uint8_t status;         // 0: there is such a region
+  uint8_t counts_events;  // 1: RemoteEvent is wanted
+  uint8_t unused;
   base::BigEndian<uint32_t> rkey;
   base::BigEndian<uint64_t> key;   // that was asked for
   base::BigEndian<uint64_t> base;  // to be added to addresses
 };
 static_assert(sizeof(KeyAnswer) == 24);
+
+// A READ or WRITE of the sender has been executed: a target is told of none by SRD. Only where the
+// key says that it counts them.
+struct RemoteEvent {
+  uint8_t kind;      // OwnKind::event
+  uint8_t is_write;  // 0: a READ
+  uint8_t unused[6];
+  base::BigEndian<uint64_t> key;
+};
+static_assert(sizeof(RemoteEvent) == 16);
 
 }  // namespace weft::fi

@@ -38,6 +38,7 @@ class RemoteKeys {
     bool is_asked = false;
     RKey rkey;
     uint64_t base = 0;  // of addresses in the region
+    bool counts_events = false;
     message::List<Request, 0> waiting;
   };
   // Throws std::bad_alloc.

@@ -24,6 +24,23 @@ std::vector<std::byte> copy_of(const iovec* iov, size_t count, size_t length) {
   return bytes;
 }
 
+// Whether the target counts what is done with the request's key.
+bool counts_events(const Request& request, bool has_user_keys, RemoteKeys& keys) noexcept {
+  if (!has_user_keys) return (request.key & kEventKey) != 0;
+  const RemoteKeys::Key* const key = keys.find(request.peer, request.key);
+  return key != nullptr && key->counts_events;
+}
+
+// Tells the target that the request was executed. Throws std::bad_alloc: it counts one less.
+void tell(const Request& request, OwnMessages& messages) {
+  RemoteEvent event{};
+  event.kind = static_cast<uint8_t>(OwnKind::event);
+  event.is_write = request.opcode == Opcode::read ? 0 : 1;
+  event.key = request.key;
+  const auto* const from = reinterpret_cast<const std::byte*>(&event);
+  messages.send(request.peer, {from, from + sizeof event});
+}
+
 }  // namespace
 
 ssize_t Rdm::post_rma(Opcode opcode, const iovec* iov, size_t count, fi_addr_t to, uint64_t address,
@@ -34,7 +51,7 @@ ssize_t Rdm::post_rma(Opcode opcode, const iovec* iov, size_t count, fi_addr_t t
     if (const ssize_t code = find_target(to, flags, number)) return code;
     if (queue_.is_full) return -FI_EAGAIN;
     if (count > kIovLimit) return -FI_EINVAL;
-    if (!domain.has_user_keys && key > UINT32_MAX) return -FI_EKEYREJECTED;
+    if (!domain.has_user_keys && (key & ~kEventKey) > UINT32_MAX) return -FI_EKEYREJECTED;
     size_t length = 0;
     for (size_t i = 0; i < count; ++i) length += iov[i].iov_len;
     if (length > info->ep_attr->max_msg_size) return -FI_EMSGSIZE;
@@ -119,15 +136,16 @@ bool Rdm::wait_for_key(Request& request) {
 }
 
 // The peer has told what a key stands for, or it cannot tell: the status.
-void Rdm::end_question(message::Peer from, uint64_t number, Status status, RKey rkey,
-                       uint64_t base) {
+void Rdm::end_question(message::Peer from, uint64_t number, Status status,
+                       const RemoteKeys::Key& meaning) {
   RemoteKeys::Key* const key = keys_.find(from, number);
   if (key == nullptr || !key->is_asked) return;
   --peers_[from].asked;
   key->is_asked = false;
   key->is_known = status == Status::success;
-  key->rkey = rkey;
-  key->base = base;
+  key->rkey = meaning.rkey;
+  key->base = meaning.base;
+  key->counts_events = meaning.counts_events;
   message::List<Request, 0> waiting;
   while (Request* request = key->waiting.front()) {
     message::List<Request, 0>::remove(request);
@@ -150,8 +168,12 @@ void Rdm::on_key_answer(message::Peer from, std::span<const std::byte> bytes) {
   KeyAnswer answer;
   if (bytes.size() < sizeof answer) return;
   std::memcpy(&answer, bytes.data(), sizeof answer);
+  RemoteKeys::Key meaning;
+  meaning.rkey = {answer.rkey};
+  meaning.base = answer.base;
+  meaning.counts_events = answer.counts_events != 0;
   end_question(from, answer.key, answer.status == 0 ? Status::success : Status::remote_access_error,
-               {answer.rkey}, answer.base);
+               meaning);
 }
 
 // False: there is no room.
@@ -178,6 +200,8 @@ void Rdm::on_request(Request& request, Status status) {
       keys_.forget(request.peer, request.key);
     if (wait_for_key(request)) return;
   }
+  const bool counts = counts_events(request, domain.has_user_keys, keys_);
+  if (status == Status::success && counts) guarded([&] { return tell(request, own_), 0; });
   finish_request(request, status);
 }
 

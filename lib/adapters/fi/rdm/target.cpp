@@ -54,8 +54,24 @@ void Target::on_atomic(message::Peer from, std::span<const std::byte> bytes) {
                      form == AtomicForm::write ? nullptr : out.data() + sizeof answer);
     }
   }
+  if (answer.status == 0)
+    count(request.key, form == AtomicForm::write ? FI_REMOTE_WRITE : FI_REMOTE_READ);
   std::memcpy(out.data(), &answer, sizeof answer);
   answers_.answer(from, std::move(out));
+}
+
+// Counts an operation of a peer, where the program wants it.
+void Target::count(uint64_t key, uint64_t remote) noexcept {
+  if (!domain_.has_remote_events || !domain_.regions.count(key, remote)) return;
+  Cntr* const cntr = remote == FI_REMOTE_READ ? reports_.read : reports_.write;
+  if (cntr != nullptr) cntr->count(0);
+}
+
+void Target::on_event(std::span<const std::byte> bytes) noexcept {
+  RemoteEvent event;
+  if (bytes.size() < sizeof event) return;
+  std::memcpy(&event, bytes.data(), sizeof event);
+  count(event.key, event.is_write != 0 ? FI_REMOTE_WRITE : FI_REMOTE_READ);
 }
 
 void Target::on_key(message::Peer from, std::span<const std::byte> bytes) {
@@ -70,6 +86,7 @@ void Target::on_key(message::Peer from, std::span<const std::byte> bytes) {
   if (region) {
     answer.rkey = region->rkey.value;
     answer.base = region->base;
+    answer.counts_events = domain_.has_remote_events ? 1 : 0;
   }
   std::vector<std::byte> out(sizeof answer);
   std::memcpy(out.data(), &answer, sizeof answer);
