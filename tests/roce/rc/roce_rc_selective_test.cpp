@@ -138,5 +138,33 @@ TEST_CASE("the tail of latency under loss is a few round trips") {
   CHECK(tail_large.ps <= calm_large.ps * 2);
 }
 
+TEST_CASE("a gap of an eighth of what is in flight cuts the window, a smaller one does not") {
+  constexpr uint32_t kFirst = 0xFFFFF0, kPackets = 16, kLimit = 1u << 16;
+  for (const uint32_t lost : {1u, 5u}) {
+    INFO(lost << " lost of " << kPackets);
+    PairOptions o = options_with(Psn{kFirst}, 1024, 1u << 17);
+    o.connect.timeout = 14;  // 67 ms
+    o.connect.selective_repeat = true;
+    o.station_a.capabilities.in_flight_limit = kLimit;
+    Pair p(o);
+    uint32_t sent = 0;
+    p.station_a.tap().filter = [&](const SentFrame&) { return sent++ >= lost; };
+    uint64_t least = UINT64_MAX;
+    p.station_a.driver().after_turn(
+        [&](Instant) { least = std::min(least, p.a.qp().destination->window.size); });
+    fill(p.station_a.at(0), kPackets * 1024, lost);
+    const Sge sge = p.station_a.sge(0, kPackets * 1024);
+    REQUIRE(p.a.send(p.request(Opcode::write, 1, {&sge, 1})));
+    REQUIRE(p.world.run());
+    CHECK(p.a.only_sent().status == Status::success);
+    CHECK(std::memcmp(p.station_a.at(0), p.station_b.at(0), kPackets * 1024) == 0);
+    CHECK(sent >= kPackets + lost);
+    CHECK(sent <= kPackets + lost + 1);  // the end is probed
+    CHECK(p.station_a.count(Count::tx_retransmits) == sent - kPackets);
+    CHECK(p.station_a.count(Count::tx_rewinds) == 0);
+    CHECK(least == (lost == 1 ? kLimit : kLimit / 2));
+  }
+}
+
 }  // namespace
 }  // namespace weft::test
