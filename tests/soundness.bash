@@ -65,11 +65,11 @@ command_determinism() {
   say "$(wc -l <"build/${presets[0]}/hashes.txt") runs, equal hashes from ${presets[*]}"
 }
 
-# command_mutate ROOM [N [SEED]]: the mutation score of a room's tests.
+# command_mutate ROOM|changed [N [SEED]] ..: the mutation score of a room's tests.
 command_mutate() {
   ensure_packages "${test_packages[@]}" clang
   local names programs
-  names=$(python3 tests/mutation/mutate.py --programs "${1:-wire}") || return
+  names=$(python3 tests/mutation/mutate.py --programs "$@") || return
   read -ra programs <<<"$names"
   build_preset release "${programs[@]}"
   python3 tests/mutation/mutate.py "$@"

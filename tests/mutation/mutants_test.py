@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """mutants.py, tested: each operator finds its place in a small file, what is not an expression at
-run time has no mutant, and the file with all of them compiles and does what was chosen."""
+run time has no mutant, and the file with all of them compiles and does what was chosen. Of
+mutate.py: which lines of which rooms differ from a commit."""
 import os
 import pathlib
 import shutil
@@ -12,6 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import mutants  # noqa: E402
+import mutate  # noqa: E402
 
 HEADER = pathlib.Path(__file__).resolve().with_name("mutant.hpp")
 SOURCE = """#include <cstdlib>
@@ -94,6 +96,81 @@ class Mutants(unittest.TestCase):
         self.assertEqual(result(named["bounda < b"], 5, 5), 100)
         for number in self.found:
             result(number)  # ends
+
+
+class Changed(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        root = pathlib.Path(folder.name).resolve()
+        self.addCleanup(setattr, mutate, "ROOT", mutate.ROOT)
+        mutate.ROOT = root
+        self.git("init", "--quiet")
+        self.write("lib/roce/post.cpp", "one\ntwo\nthree\n")
+        self.write("lib/roce/cm/agent.hpp", "one\n")
+        self.write("docs/page.cpp", "one\n")
+        self.commit("2026-01-01T00:00:00Z")
+
+    def git(self, *words, **variables):
+        subprocess.run(["git", "-C", mutate.ROOT, "-c", "user.name=a", "-c", "user.email=a@b.c",
+                        *words], check=True, env={**os.environ, **variables})
+
+    def write(self, name, text):
+        path = mutate.ROOT / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def commit(self, date):
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", "a", GIT_COMMITTER_DATE=date)
+
+    def test_lines_that_differ_belong_to_the_innermost_room(self):
+        self.write("lib/roce/post.cpp", "one\n2\nthree\nfour\nfive\n")
+        self.write("lib/roce/cm/agent.hpp", "zero\none\n")
+        self.write("docs/page.cpp", "two\n")
+        self.write("lib/wire/new.hpp", "one\ntwo\n")
+        self.commit("2026-01-03T00:00:00Z")
+        self.assertEqual(mutate.changed_lines("HEAD~1"),
+                         {"roce": {"lib/roce/post.cpp": {2, 4, 5}},
+                          "cm": {"lib/roce/cm/agent.hpp": {1}},
+                          "wire": {"lib/wire/new.hpp": {1, 2}}})
+
+    def test_rooms_of_many_lines_come_first_more_often(self):
+        lines = {"roce": {f"{i}.cpp": set(range(10 * i)) for i in range(8)}, "wire": {"a": {1}},
+                 "shm": {"gone": set()}}
+        draws = [mutate.draw_rooms(lines, seed) for seed in range(200)]
+        self.assertEqual(draws, [mutate.draw_rooms(lines, seed) for seed in range(200)])
+        first = [draw[0][0] for draw in draws]
+        self.assertGreater(first.count("roce"), 180)
+        self.assertIn("wire", [room for draw in draws for room, _ in draw])
+        self.assertNotIn("shm", [room for draw in draws for room, _ in draw])
+        files = [dict(draw)["roce"] for draw in draws]
+        self.assertEqual({len(those) for those in files}, {4})
+        self.assertNotIn("0.cpp", [name for those in files for name in those])
+        self.assertGreater(sum(those[0] == "7.cpp" for those in files),
+                           sum(those[0] == "1.cpp" for those in files))
+
+    def test_a_deletion_leaves_no_line(self):
+        self.write("lib/roce/post.cpp", "one\n")
+        (mutate.ROOT / "lib/roce/cm/agent.hpp").unlink()
+        self.commit("2026-01-03T00:00:00Z")
+        self.assertEqual({name: lines for files in mutate.changed_lines("HEAD~1").values()
+                          for name, lines in files.items() if lines}, {})
+
+    def test_a_day_before(self):
+        first = mutate.git("rev-parse", "HEAD")
+        for day in ("02T10", "02T20", "03T08"):
+            self.write("lib/roce/post.cpp", day)
+            self.commit(f"2026-01-{day}:00:00Z")
+        self.assertEqual(mutate.day_before(), first)
+        self.write("lib/roce/post.cpp", "later")
+        self.commit("2026-01-03T21:00:00Z")
+        self.assertEqual(mutate.day_before(), mutate.git("rev-parse", "HEAD~2"))
+
+    def test_a_clone_without_an_older_commit_has_every_line(self):
+        self.assertEqual(mutate.changed_lines(mutate.day_before()),
+                         {"roce": {"lib/roce/post.cpp": {1, 2, 3}},
+                          "cm": {"lib/roce/cm/agent.hpp": {1}}})
 
 
 if __name__ == "__main__":

@@ -11,8 +11,13 @@ Survivors count against the tests, and so do mutants that no test reaches, unles
 says why no test could see them. Not counted are those in constexpr functions that only the compiler
 runs: none can be chosen there.
 
-Usage: mutate.py ROOM [COUNT [SEED]] [--only NUMBER...], after the room's test programs were built
-in build/release; `./dev mutate` does both.
+ROOM may be `changed`: COUNT mutants of each room, in lines that differ from a commit, by default
+the last one that is a day older than HEAD; the seed is HEAD, and rooms of many such lines tend to
+come first. With --within SECONDS mutants that are left when the time is over are not tried, and
+counted; further rooms are not begun.
+
+Usage: mutate.py ROOM [COUNT [SEED]] [--only NUMBER...] [--since COMMIT] [--within SECONDS], after
+the room's test programs were built in build/release; `./dev mutate` does both.
 """
 import argparse
 import collections
@@ -39,14 +44,28 @@ ROOMS = {"wire": ("lib/wire", "weft::wire", ["wire_tests", "wire_neighbour_test"
          "srd": ("lib/srd", "weft::srd", ["srd_tests"]),
          "roce": ("lib/roce", "weft::roce", ["roce_tests", "roce_rc_tests"]),
          "cm": ("lib/roce/cm", "weft::cm", ["roce_cm_tests"]),
-         "shm": ("providers/port/shm", "weft::port", ["ports_shm_tests"])}
+         "shm": ("providers/port/shm", "weft::port", ["ports_shm_tests"]),
+         "auto": ("providers/port/auto", "weft::port", ["ports_auto_tests", "auto_port_test"]),
+         "udp": ("providers/port/udp", "weft::port", ["ports_udp_tests"]),
+         "middleware": ("providers/port/middleware", "weft::middleware",
+                        ["ports_middleware_tests"]),
+         "driver": ("lib/driver", "weft::driver", ["driver_tests"]),
+         "message": ("lib/message", "weft::message", ["message_tests"]),
+         "crypto": ("lib/crypto", "weft::crypto", ["crypto_tests"]),
+         "run": ("lib/collective/run", "weft::collective",
+                 ["collective_run_tests", "collective_faults_tests"]),
+         "plan": ("lib/collective/plan", "weft::collective", ["collective_plan_tests"]),
+         "msccl": ("lib/collective/msccl", "weft::collective", ["collective_msccl_tests"]),
+         "sim": ("lib/sim", "weft::sim", ["sim_tests"]),
+         "job": ("lib/job", "weft::job", ["job_tests"])}
 ENVIRONMENT = {"WEFT_TEST_SCALE": "0.1", "WEFT_SEED": "1", "RC_PARAMS": "seed=1"}
 
 
-def find(room):
+def find(room, names=None):
+    """The mutants of a room, or those in its files `names`."""
     folder, namespace, _ = ROOMS[room]
-    sources = sorted((ROOT / folder).rglob("*.cpp"))
-    headers = sorted((ROOT / folder).rglob("*.hpp"))
+    sources, headers = (sorted(p for p in (ROOT / folder).rglob(f"*.{kind}") if names is None
+                               or str(p.relative_to(ROOT)) in names) for kind in ("cpp", "hpp"))
     wanted = {str(p.relative_to(ROOT)) for p in (*sources, *headers)}
     every_header = ROOT / f"build/mutation/{room}/headers.cpp"
     every_header.parent.mkdir(parents=True, exist_ok=True)
@@ -146,7 +165,8 @@ class Programs:
             pathlib.Path(source).write_text(text)
         else:
             source = source.replace(str(ROOT), str(tree))
-        rest = [w for w in words if w not in ("-Werror", "-MD", "ccache")]
+        rest = [w for w in words if w not in ("-Werror", "-MD")
+                and pathlib.Path(w).name != "ccache"]
         for flag in ("-MT", "-MF", "-o", "-c"):
             if flag in rest:
                 del rest[rest.index(flag):rest.index(flag) + 2]
@@ -227,23 +247,55 @@ def excuses():
     return found
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("room", choices=ROOMS)
-    parser.add_argument("count", nargs="?", type=int, default=100)
-    parser.add_argument("seed", nargs="?", type=int, default=1)
-    parser.add_argument("--only", nargs="+", type=int, default=None, help="numbers of mutants")
-    parser.add_argument("--programs", action="store_true", help="name its test programs")
-    given = parser.parse_args()
-    if given.programs:
-        return print(*ROOMS[given.room][2])
-    every = dict(enumerate(find(given.room), 1))
-    drawn = given.only or random.Random(given.seed).sample(sorted(every),
-                                                           min(given.count, len(every)))
-    chosen = {number: every[number] for number in sorted(drawn)}
-    print(f"{given.room}: {len(every)} mutants, {len(chosen)} drawn with seed {given.seed}",
-          flush=True)
-    program = Programs(given.room)
+def git(*words):
+    return subprocess.run(["git", "-C", str(ROOT), *words], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout.strip()
+
+
+def day_before():
+    """The last commit that is a day older than HEAD; that of nothing if the clone has none."""
+    at = int(git("log", "-1", "--format=%ct")) - 86400
+    return git("rev-list", "-1", f"--before={at}", "HEAD") or git("hash-object", "-t", "tree",
+                                                                   "/dev/null")
+
+
+def room_of(name):
+    """The room that holds a file, the innermost one; None: none does."""
+    rooms = [r for r in ROOMS if name.startswith(ROOMS[r][0] + "/")]
+    return max(rooms, key=lambda r: len(ROOMS[r][0]), default=None)
+
+
+def changed_lines(since):
+    """{room: {file: its lines that differ from the commit}}."""
+    found = collections.defaultdict(lambda: collections.defaultdict(set))
+    name = ""
+    for line in git("diff", "-U0", "--no-renames", "--diff-filter=AM", since, "--", "*.cpp",
+                    "*.hpp").splitlines():
+        if line.startswith("+++ b/"):
+            name = line.removeprefix("+++ b/")
+        elif (at := re.match(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@", line)) and room_of(name):
+            first, count = int(at[1]), int(at[2] or 1)
+            found[room_of(name)][name].update(range(first, first + count))
+    return found
+
+
+def draw_rooms(lines, seed):
+    """[(room, its files)] of changed_lines(), in an order that prefers rooms of many lines; at most
+    four files of each, which prefer likewise: clang takes seconds for a file."""
+    order = random.Random(seed)
+
+    def shuffled(weights):
+        known = {key: weight for key, weight in sorted(weights.items()) if weight}
+        return sorted(known, key=lambda key: order.random() ** (1 / known[key]), reverse=True)
+    counts = {room: {name: len(those) for name, those in files.items()}
+              for room, files in lines.items()}
+    return [(room, shuffled(counts[room])[:4])
+            for room in shuffled({room: sum(files.values()) for room, files in counts.items()})]
+
+
+def count_verdicts(room, chosen, end):
+    """What became of the mutants {number: mutant} of a room. At `end` it stops."""
+    program = Programs(room)
     chosen = build_without_broken(program, chosen)
     reaching, times = collections.defaultdict(list), {}
     for name in program.test_files():
@@ -256,6 +308,9 @@ def main():
             reaching[number].append(name)
     excused, result = excuses(), collections.Counter()
     for number, mutant in chosen.items():
+        if time.monotonic() > end:
+            result["left"] += 1
+            continue
         text = described(number, mutant)
         key = re.sub(r"^\d+ ([\w./]+):\d+ ", r"\1 ", text)
         files = sorted(reaching[number], key=times.get)
@@ -266,11 +321,73 @@ def main():
         result[verdict] += 1
         if verdict != "killed":
             print(f"{verdict} {text}", flush=True)
+    return result
+
+
+def summary(what, result):
     counted = result["killed"] + result["survived"] + result["unreached"]
-    print(f"{given.room}: {result['killed']} killed, {result['survived']} survived, "
-          f"{result['unreached']} not reached, {result['equivalent']} equivalent, "
-          f"{result['constant']} run by the compiler only: "
-          f"{100 * result['killed'] / max(1, counted):.1f} % of {counted}")
+    left = f"; {result['left']} were not tried, the time was over" if result["left"] else ""
+    return (f"{what}: {result['killed']} killed, {result['survived']} survived, "
+            f"{result['unreached']} not reached, {result['equivalent']} equivalent, "
+            f"{result['constant']} run by the compiler only: "
+            f"{100 * result['killed'] / max(1, counted):.1f} % of {counted}{left}")
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("room", choices=[*ROOMS, "changed"])
+    parser.add_argument("count", nargs="?", type=int, default=100)
+    parser.add_argument("seed", nargs="?", type=int)
+    parser.add_argument("--only", nargs="+", type=int, default=None, help="numbers of mutants")
+    parser.add_argument("--files", nargs="+", default=[""], metavar="PATH",
+                        help="beginnings of the names of files to draw from")
+    parser.add_argument("--since", help="changed: the commit before; default: a day before HEAD")
+    parser.add_argument("--within", type=float, default=float("inf"), help="seconds")
+    parser.add_argument("--programs", action="store_true", help="name its test programs")
+    return parser.parse_args()
+
+
+def score_changed(given, since, end):
+    """The verdicts of COUNT mutants of each room with lines that differ, one room after another
+    until the time is over."""
+    seed = given.seed if given.seed is not None else int(git("rev-parse", "HEAD")[:8], 16)
+    lines, result, rooms = changed_lines(since), collections.Counter(), 0
+    print(f"changed: {len(lines)} rooms since {since[:10]}, seed {seed}", flush=True)
+    for room, files in draw_rooms(lines, seed):
+        if time.monotonic() > end:
+            break
+        rooms += 1
+        every = {number: mutant for number, mutant in enumerate(find(room, set(files)), 1)
+                 if line_of(mutant) in lines[room][mutant.file]}
+        result += score(room, every, given.count, seed, end)
+    print(f"changed: {rooms} of {len(lines)} rooms were tried")
+    return result
+
+
+def score(room, every, count, seed, end, only=None):
+    drawn = only or random.Random(seed).sample(sorted(every), min(count, len(every)))
+    print(f"{room}: {len(every)} mutants, {len(drawn)} drawn with seed {seed}", flush=True)
+    chosen = {number: every[number] for number in sorted(drawn)}
+    result = count_verdicts(room, chosen, end) if chosen else collections.Counter()
+    print(summary(room, result), flush=True)
+    return result
+
+
+def main():
+    given = parse()
+    end = time.monotonic() + given.within
+    changed = given.room == "changed"
+    since = (given.since or day_before()) if changed else None
+    if given.programs:
+        rooms = sorted(changed_lines(since)) if changed else [given.room]
+        return print(*sorted({p for room in rooms for p in ROOMS[room][2]}))
+    if changed:
+        result = score_changed(given, since, end)
+    else:
+        every = {number: mutant for number, mutant in enumerate(find(given.room), 1)
+                 if mutant.file.startswith(tuple(given.files))}
+        seed = 1 if given.seed is None else given.seed
+        result = score(given.room, every, given.count, seed, end, given.only)
     return 1 if result["survived"] or result["unreached"] else 0
 
 
