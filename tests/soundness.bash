@@ -24,8 +24,10 @@ command_fuzz() {
     mkdir -p "$found/$target" "build/fuzz/failures"
     local corpora=("$found/$target")
     [[ -d tests/fuzz/corpus/$target ]] && corpora+=("tests/fuzz/corpus/$target")
+    local words=()
+    [[ -f tests/fuzz/dictionary/$target ]] && words=("-dict=tests/fuzz/dictionary/$target")
     local log=build/fuzz/$target.log
-    if ! "build/fuzz/bin/$target" "${limit[@]}" -timeout=10 -rss_limit_mb=2048 \
+    if ! "build/fuzz/bin/$target" "${limit[@]}" "${words[@]}" -timeout=10 -rss_limit_mb=2048 \
       -artifact_prefix=build/fuzz/failures/ "${corpora[@]}" >"$log" 2>&1; then
       tail -n 60 "$log"
       die "$target failed; its input is the artifact in build/fuzz/failures"

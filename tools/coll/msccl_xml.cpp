@@ -260,8 +260,8 @@ class Reading {
     const size_t found = std::string_view("ios").find(where);
     if (where.size() != 1 || found == std::string_view::npos)
       fail(Code::not_supported, std::string(buffer) + " is '" + where + "': known are i, o, s");
-    // A place that a step does not use may be none.
-    if (index < 0 && kind == MscclKind::nothing) return {MscclBuffer::input, UINT32_MAX};
+    // A step that does nothing has no place, whatever stands there.
+    if (kind == MscclKind::nothing) return {MscclBuffer::input, UINT32_MAX};
     return {static_cast<MscclBuffer>(found), static_cast<uint32_t>(std::max<int64_t>(index, 0))};
   }
 
@@ -281,13 +281,19 @@ Result<MscclPlan> read_msccl(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
   if (!file && !file.eof()) return Error{Code::io_error, "cannot read the plan " + path};
+  return parse_msccl(text, path);
+}
+
+Result<MscclPlan> parse_msccl(const std::string& text, const std::string& path) {
   if (text.size() > size_t{1} << 30) return Error{Code::not_supported, path + " is too large"};
   return Reading(path).run(text);
 }
 
 #else
 
-Result<MscclPlan> read_msccl(const std::string& path) {
+Result<MscclPlan> read_msccl(const std::string& path) { return parse_msccl({}, path); }
+
+Result<MscclPlan> parse_msccl(const std::string&, const std::string& path) {
   return Error{Code::not_supported,
                "cannot read the plan " + path +
                    ": this weft_coll was built without expat (apt-get install libexpat1-dev)"};

@@ -11,6 +11,8 @@ namespace weft::bench {
 // Errors: io_error, invalid_argument (names file and line), not_supported (what of MSCCL is not
 // known here, or weft was built without expat).
 Result<collective::MscclPlan> read_msccl(const std::string& path);
+// The same of the text of a file; errors name it as `path`.
+Result<collective::MscclPlan> parse_msccl(const std::string& text, const std::string& path);
 std::string msccl_xml(const collective::MscclPlan& plan);
 
 // Proves the plan of a file and adds it to the algorithms, under the name of the file without
