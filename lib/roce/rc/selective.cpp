@@ -99,7 +99,8 @@ void on_sack(EngineState& engine, QueuePair& qp, const wire::Packet& packet, con
   WEFT_DCHECK(qp.selective != nullptr && packet.info->sack);
   Scoreboard& board = qp.selective->scoreboard;
   const uint64_t expected = widen(Psn{packet.sack().expected}, req.una);
-  const uint64_t lost_end = widen(Psn{packet.sack().lost_end}, expected);
+  // What was not sent is not lost: else each copy of the packet would repeat all again.
+  const uint64_t lost_end = std::min(widen(Psn{packet.sack().lost_end}, expected), req.next);
   if (expected < req.una) return;  // a newer acknowledgement has overtaken it
   const std::byte* const bytes = frame.more_length != 0 ? frame.more : packet.payload;
   const uint64_t end = std::min(req.next, req.una + board.window());
