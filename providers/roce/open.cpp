@@ -5,6 +5,7 @@
 #include "lib/base/clock.hpp"
 #include "providers/roce/congestion_keys.hpp"
 #include "providers/roce/roce_context.hpp"
+#include "providers/software/protect.hpp"
 
 namespace weft::roce_provider {
 
@@ -24,6 +25,7 @@ software::OwnKey icrc_key(bool& target) {
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   bool single_thread = false;
   bool selective_repeat = true;
+  bool secure = false;
   uint32_t engines = 1;
   roce::EngineConfig config;
   config.throttle = true;
@@ -35,6 +37,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
                                        software::flag_key("throttle", config.throttle),
                                        software::flag_key("selective_repeat", selective_repeat),
                                        software::engines_key(engines),
+                                       software::secure_key(secure),
                                        icrc_key(config.icrc)};
   congestion.append_to(own);
   Result<software::OpenedPort> opened =
@@ -42,6 +45,10 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   if (!opened) return opened.error();
   if (const Result<void> ok = software::check_engines(engines, single_thread); !ok)
     return ok.error();
+  if (secure) {
+    const Result<void> ok = software::protect(*opened, secure::kRoceLayout, kUdpPort);
+    if (!ok) return ok.error();
+  }
   if (const Result<void> ok = congestion.check(opened->first().capabilities(), opened->name); !ok)
     return ok.error();
   if (const Result<void> ok = congestion.apply(config); !ok) return ok.error();

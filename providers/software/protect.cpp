@@ -20,7 +20,7 @@ OwnKey secure_key(bool& secure) {
           }};
 }
 
-Result<void> protect(OpenedPort& opened) {
+Result<void> protect(OpenedPort& opened, const secure::Layout& layout, uint16_t udp_port) {
   if (opened.first().capabilities().integrity_bits == 0) return {};
   const Result<std::string> secret = crypto::read_own_secret();
   if (!secret) return secret.error();
@@ -34,6 +34,8 @@ Result<void> protect(OpenedPort& opened) {
         secure::SecurePortOptions{.library = *library,
                                   .secret = *key,
                                   .cipher = secure::preferred_cipher(),
+                             .layout = layout,
+                             .udp_port = udp_port,
                                   .clock = [] { return base::Clock::process().now(); },
                                   .random = base::SecureRandom()});
   return {};

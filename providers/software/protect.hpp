@@ -3,6 +3,7 @@
 // send and open what they receive.
 #pragma once
 
+#include "providers/port/secure/layout.hpp"
 #include "providers/software/open.hpp"
 
 namespace weft::software {
@@ -13,6 +14,6 @@ OwnKey secure_key(bool& secure);
 // Wraps each port, under a key of the secret that this process has (crypto::read_own_secret()).
 // Ports in memory stay as they are: the kernel says whose process is at the other end. Errors: of
 // the secret and of the cryptographic library.
-Result<void> protect(OpenedPort& opened);
+Result<void> protect(OpenedPort& opened, const secure::Layout& layout, uint16_t udp_port);
 
 }  // namespace weft::software

@@ -74,7 +74,8 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   if (const Result<void> ok = software::check_engines(engines, single_thread); !ok)
     return ok.error();
   if (secure) {
-    if (const Result<void> ok = software::protect(*opened); !ok) return ok.error();
+    const Result<void> ok = software::protect(*opened, secure::kSrdLayout, wire::kSrdUdpPort);
+    if (!ok) return ok.error();
   }
   // Memory has one path; a network perhaps many.
   const transport::Capabilities& c = opened->first().capabilities();

@@ -53,16 +53,16 @@ class Processes(unittest.TestCase):
         file.chmod(0o600)
         return str(file)
 
-    def run_pair(self, devices, words, secret_files, more=()):
-        """Exit code and output of server and client. The rendezvous is `insecure` where the secrets
-        differ: it would refuse."""
+    def run_pair(self, devices, words, secret_files, more=(), server="127.0.0.1"):
+        """Exit code and output of server and client, which gets `more`. The rendezvous must be
+        `insecure` where the secrets differ: it would refuse."""
         port = free_port()
         ends = []
-        for device, secret, name in zip(devices, secret_files, ((), ("127.0.0.1",))):
+        for device, secret, name in zip(devices, secret_files, ((), (server,))):
             environment = dict(os.environ, WEFT_SECRET=secret)
             ends.append(subprocess.Popen(
-                [str(BIN / words[0]), "-d", device, "-p", port, *words[1:], *more,
-                 *(("--connect_wait", "20") + name if name else ())],
+                [str(BIN / words[0]), "-d", device, "-p", port, *words[1:],
+                 *((*more, "--connect_wait", "20") + name if name else ())],
                 env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         outputs = []
         try:
@@ -80,11 +80,17 @@ class Processes(unittest.TestCase):
 
     def test_operations_deliver_the_right_bytes(self):
         secret = self.secret("one")
-        for program in ("weft_write_bw", "weft_send_bw", "weft_read_bw", "weft_write_lat"):
-            with self.subTest(program=program):
-                file = self.path / f"{program}.json"
+        for program, device in (("weft_write_bw", "srd+udp:lo"), ("weft_send_bw", "srd+udp:lo"),
+                                ("weft_read_bw", "srd+udp:lo"), ("weft_write_lat", "srd+udp:lo"),
+                                ("weft_write_bw", "roce+udp:lo"),
+                                ("weft_send_bw", "roce+udp:lo"),
+                                ("weft_read_bw", "roce+udp:lo"),
+                                ("weft_write_bw", "roce+auto:lo"),
+                                ("weft_write_bw", "srd+auto:lo")):
+            with self.subTest(program=program, device=device):
+                file = self.path / f"{program}-{device[:4]}.json"
                 server, client = self.run_pair(
-                    ("srd+udp:lo,secure=psk",) * 2,
+                    (device + ",secure=psk",) * 2,
                     (program, "-n", "200", "--data_validation", "--sizes", "1,8,4096,70001"),
                     (secret, secret), ("--out_json", f"--out_json_file={file}"))
                 self.assertEqual(client[0], 0, (server, client))
@@ -92,6 +98,15 @@ class Processes(unittest.TestCase):
                 for record in json.loads(file.read_text())["results"]:
                     self.assertEqual(record["mismatched_bytes"], 0)
                     self.assertGreaterEqual(record["verified_bytes"], 200 * record["MsgSize"])
+
+    def test_the_connection_manager_of_roce(self):
+        secret = self.secret("one")
+        address = f"127.{os.getpid() >> 8 & 127}.{os.getpid() & 255}.11"
+        server, client = self.run_pair(
+            (f"roce+udp:{address},secure=psk", "roce+udp:lo,secure=psk"),
+            ("weft_write_bw", "-R", "-n", "200", "--data_validation"), (secret, secret),
+            server=address)
+        self.assertEqual((server[0], client[0]), (0, 0), (server, client))
 
     def test_captures_show_no_payload(self):
         secret = self.secret("one")
@@ -120,9 +135,11 @@ class Processes(unittest.TestCase):
     def test_who_has_another_secret_or_none_is_not_reached(self):
         one, other = self.secret("one"), self.secret("other")
         clear, sealed = "srd+udp:lo,patience_ms=300", "srd+udp:lo,patience_ms=300,secure=psk"
+        roce = "roce+udp:lo"
         for devices, secret_files in (((sealed, sealed), (one, other)),
                                       ((sealed, clear), (one, one)),
-                                      ((clear, sealed), (one, one))):
+                                      ((clear, sealed), (one, one)),
+                                      ((roce, roce + ",secure=psk"), (one, one))):
             with self.subTest(devices=devices):
                 _, client = self.run_pair(devices, ("weft_write_bw", "-n", "10", "--insecure"),
                                           secret_files)

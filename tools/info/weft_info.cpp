@@ -91,7 +91,7 @@ Row protection(const weft::Device& device) {
   });
   if (protects)
     return {"protection", "psk", "packets are encrypted and authenticated under keys of a secret"};
-  return {"protection", "none", "packets are clear (srd: secure=psk)"};
+  return {"protection", "none", "packets are clear (secure=psk)"};
 }
 
 struct Report {

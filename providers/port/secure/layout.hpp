@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "lib/base/gid_hash.hpp"
+#include "lib/wire/headers.hpp"
 #include "lib/wire/protection.hpp"
 #include "weft/types.hpp"
 
@@ -21,6 +22,7 @@ struct Layout {
   uint8_t mark;        // that says: protected
   uint32_t source_at;  // of packets about keys: the source, three bytes
   uint8_t request, grant, unknown_association;  // opcodes
+  bool trims;  // switches may cut packets
 };
 
 inline constexpr Layout kSrdLayout{
@@ -31,13 +33,27 @@ inline constexpr Layout kSrdLayout{
     .source_at = offsetof(wire::SrdBase, source),
     .request = static_cast<uint8_t>(wire::SrdKeyOpcode::request),
     .grant = static_cast<uint8_t>(wire::SrdKeyOpcode::grant),
-    .unknown_association = static_cast<uint8_t>(wire::SrdKeyOpcode::unknown_association)};
+    .unknown_association = static_cast<uint8_t>(wire::SrdKeyOpcode::unknown_association),
+    .trims = true};
+
+// The BTH stays in clear. The mark is the last reserved bit of the byte that has FECN and BECN.
+inline constexpr Layout kRoceLayout{.header = sizeof(wire::Bth),
+                                    .version = 0,
+                                    .mark_at = offsetof(wire::Bth, resv8a),
+                                    .mark = 0x01,
+                                    .source_at = offsetof(wire::Bth, psn),
+                                    .request = 0xFC,  // of the opcodes for manufacturers
+                                    .grant = 0xFD,
+                                    .unknown_association = 0xFE,
+                                    .trims = false};
 
 inline constexpr uint32_t kLargestHeader = sizeof(wire::SrdBase);
 inline constexpr uint32_t kDestinationAt = 5;
 inline constexpr uint32_t kMaskedAt = 4;
 static_assert(offsetof(wire::SrdBase, dest) == kDestinationAt);
 static_assert(offsetof(wire::SrdBase, digest) == kMaskedAt);
+static_assert(offsetof(wire::Bth, dest_qpn) == kDestinationAt);
+static_assert(offsetof(wire::Bth, resv8a) == kMaskedAt);
 
 inline uint8_t byte_at(const std::byte* packet, uint32_t offset) noexcept {
   return static_cast<uint8_t>(packet[offset]);
