@@ -10,7 +10,6 @@
 #include "lib/adapters/verbs/live.hpp"
 #include "lib/adapters/verbs/real/real_library.hpp"
 #include "lib/adapters/verbs/references.hpp"
-#include "lib/base/check.hpp"
 
 namespace weft::drop_in {
 namespace {
@@ -68,9 +67,9 @@ int check_ah(const char* call, const Context& context, const ibv_ah_attr& attr) 
 }
 
 AddressVector path_of(const Context& context, const ibv_ah_attr& attr) noexcept {
-  const std::optional<Gid> destination = destination_on(context, attr.grh.dgid);
-  WEFT_CHECK(destination);  // check_ah() comes before
-  AddressVector path{.destination = *destination,
+  // The interface may have lost the address since check_ah().
+  const Gid own = context.device.attributes().gid;
+  AddressVector path{.destination = destination_on(context, attr.grh.dgid).value_or(own),
                      .flow_label = attr.grh.flow_label & kFlowLabelMask,
                      .traffic_class = attr.grh.traffic_class};
   // 0 and 1 are common in programs written for InfiniBand, where no router counts.
