@@ -75,7 +75,7 @@ Result<Hello> make_hello(const QueuePair& qp, const ConnectOptions& options) {
   hello.service = qp.type();
   if (device.telemetry) hello.capabilities |= kCanTelemetry;
   if (device.selective_repeat) hello.capabilities |= kCanSelectiveRepeat;
-  hello.transport = device.provider + "+" + device.port;
+  hello.transport = (device.provider + "+" + device.port).substr(0, kMaxTransport);
   hello.private_data = options.private_data;
   return hello;
 }

@@ -26,9 +26,11 @@ std::vector<std::byte> emit(MessageKind kind, const void* first, size_t first_si
 
 Error bad(std::string text) { return {Code::invalid_argument, std::move(text)}; }
 
-// A port within one host, whose GIDs are meaningless to other kinds of ports.
-bool is_host_local(std::string_view transport) {
-  return transport.ends_with("+shm") || transport.ends_with("+sim");
+// A port within one host, whose GIDs are meaningless to other kinds of ports, or libfabric, each of
+// whose providers has a wire of its own.
+bool reaches_own_kind_only(std::string_view transport) {
+  return transport.ends_with("+shm") || transport.ends_with("+sim") ||
+         transport.starts_with("libfabric+");
 }
 
 }  // namespace
@@ -128,7 +130,7 @@ std::string parse_reject(std::span<const std::byte> body) {
 }
 
 bool transports_match(std::string_view ours, std::string_view theirs) {
-  return ours == theirs || (!is_host_local(ours) && !is_host_local(theirs));
+  return ours == theirs || (!reaches_own_kind_only(ours) && !reaches_own_kind_only(theirs));
 }
 
 }  // namespace weft::verbs

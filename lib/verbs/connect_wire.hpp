@@ -34,6 +34,7 @@ inline constexpr uint16_t kCanTelemetry = 1;           // capability: lib/wire/I
 inline constexpr uint16_t kCanSelectiveRepeat = 2;     // capability: lib/wire/SACK.md
 inline constexpr size_t kMaxPrivateData = 4096;
 inline constexpr size_t kMaxRejectText = 160;
+inline constexpr size_t kMaxTransport = 16;
 
 enum class MessageKind : uint8_t { hello = 1, ready = 2, reject = 3 };
 
@@ -55,7 +56,7 @@ struct HelloBody {
   uint8_t max_rd_atomic = 0;
   uint8_t service = 0;      // QpType: 0 RC, 1 UC, 2 UD, 3 SRD, 4 XRC initiator, 5 XRC target
   base::Be16 capabilities;  // used if set by both sides; unknown bits are ignored
-  std::array<char, 16> transport{};  // "roce+udp", zero padded
+  std::array<char, kMaxTransport> transport{};  // "roce+udp", zero padded
 };
 static_assert(sizeof(HelloBody) == 48);
 
@@ -70,7 +71,7 @@ struct Hello {
   uint8_t max_rd_atomic = 0;
   QpType service = QpType::rc;
   uint16_t capabilities = 0;
-  std::string transport;  // provider+port
+  std::string transport;  // provider+port, its first kMaxTransport characters
   std::vector<std::byte> private_data;
 };
 
@@ -89,7 +90,7 @@ Result<Hello> parse_hello(std::span<const std::byte> body);
 std::string parse_reject(std::span<const std::byte> body);
 
 // Whether devices of the two transports (provider+port) can exchange packets: ports within one host
-// (shm, sim) only reach their own kind.
+// (shm, sim) and providers of libfabric only reach their own kind.
 bool transports_match(std::string_view ours, std::string_view theirs);
 
 }  // namespace weft::verbs

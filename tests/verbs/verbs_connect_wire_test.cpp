@@ -137,12 +137,15 @@ TEST_CASE("the text of a reject is shown without control characters") {
   CHECK(body_of(emit_reject(std::string(1000, 'x'))).size() == kMaxRejectText);
 }
 
-TEST_CASE("ports of one host match only their own kind") {
+TEST_CASE("ports of one host and providers of libfabric match only their own kind") {
   CHECK(transports_match("roce+udp", "roce+udp"));
   CHECK(transports_match("roce+udp", "roce+dpdk"));
   CHECK(transports_match("roce+shm", "roce+shm"));
   CHECK_FALSE(transports_match("roce+shm", "roce+udp"));
   CHECK_FALSE(transports_match("roce+udp", "roce+sim"));
+  CHECK(transports_match("libfabric+tcp+of", "libfabric+tcp+of"));
+  CHECK_FALSE(transports_match("libfabric+tcp+of", "libfabric+socket"));
+  CHECK_FALSE(transports_match("roce+udp", "libfabric+tcp+of"));
 }
 
 }  // namespace
