@@ -34,8 +34,6 @@ class Incoming {
   // `length - kProtectionLength` bytes, the header and what was sealed.
   Verdict open(const Gid& source, const std::byte* packet, uint32_t length, std::byte* out);
 
-  size_t senders() const noexcept { return senders_.size(); }
-
  private:
   struct Association {
     Endpoint from;
