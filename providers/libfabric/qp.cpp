@@ -131,6 +131,9 @@ Result<void> Qp::modify(const QueuePairAttributes& change) {
     if (to == QpState::sqd || (to == QpState::reset && from != QpState::reset))
       return Error{Code::not_supported, "queue pairs of provider libfabric do not go to " +
                                             std::string(name(to)) + ": create a new one"};
+    if (change.rate_limit)
+      return Error{Code::not_supported,
+                   "queue pairs of provider libfabric have no rate_limit: those of roce have one"};
     QueuePairAttributes merged = attributes_;
     transport::merge(merged, change);
     if (from == QpState::init && to == QpState::rtr)
