@@ -2,6 +2,12 @@
 // Which way queue pairs of a device of the port auto go: in memory to devices of auto of our user
 // on this host, by udp to all others; and that data is right on each way and when the peer ends.
 // link: test_conformance
+#include <poll.h>
+#include <sys/un.h>
+
+#include <cstdio>
+
+#include "providers/port/shm/rendezvous.hpp"
 #include "tests/conformance/srd_nodes.hpp"
 #include "tests/support/other_user.hpp"
 
@@ -149,6 +155,62 @@ TEST_CASE("auto: a device of another user is reached by udp, threat:A31") {
   rtr.dest_qpn = theirs.number;
   REQUIRE(qp.modify(rtr));
   CHECK(in_memory(side) == 0);
+  ::close(done[1]);
+  CHECK(exit_status_of(child) == 0);
+}
+
+// Names of abstract sockets belong to no user: another one may listen at that of a device of ours,
+// before we open it (we do without), and where a peer of ours would be (we hang up and go by udp).
+TEST_CASE("auto: who listens at our device's name as another user gets nothing, threat:A31") {
+  if (::geteuid() != 0) WEFT_SKIP("auto port", "changing the user needs root");
+  const auto high = static_cast<uint8_t>(::getpid() / 200 % 200);
+  const auto low = static_cast<uint8_t>(1 + ::getpid() % 200);
+  const Gid address = Gid::from_ipv4(127, 93, high, low);
+  const Gid name = port::shm::name_beside(address, 0);
+  uint64_t id = 0;
+  for (size_t i = 8; i < 16; ++i) id = id << 8 | name.bytes[i];
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  const int length =
+      std::snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "weft-shm/%u/udp4791/h%016llx",
+                    ::geteuid(), static_cast<unsigned long long>(id));
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  int ready[2], done[2];
+  REQUIRE(::pipe(ready) == 0);
+  REQUIRE(::pipe(done) == 0);
+  // Ends with 0 if it was connected to, and neither bytes nor descriptors came.
+  const pid_t child = start_as_other_user([&] {
+    const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (::bind(fd, reinterpret_cast<const sockaddr*>(&at), size) != 0 || ::listen(fd, 64) != 0)
+      return 1;
+    if (::write(ready[1], "!", 1) != 1) return 2;
+    ::close(done[1]);
+    char byte;
+    (void)!::read(done[0], &byte, 1);
+    int connections = 0;
+    for (;; ++connections) {
+      const int peer = ::accept4(fd, nullptr, nullptr, SOCK_NONBLOCK);
+      pollfd more{fd, POLLIN, 0};
+      char bytes[64];
+      if (::recv(peer, bytes, sizeof bytes, 0) > 0) return 3;
+      if (::poll(&more, 1, 0) == 0) break;
+    }
+    return 0;
+  });
+  char byte;
+  REQUIRE(::read(ready[0], &byte, 1) == 1);
+  {
+    Side ours("roce+auto:127.93." + std::to_string(high) + "." + std::to_string(low) +
+              ",udp.shared=0");
+    CHECK(ours.device.attributes().gid == address);
+    CHECK_FALSE(ours.counts("shm_links_out"));
+    Side other("roce+auto:lo");
+    const QueuePair qa = ours.queue_pair(), qb = other.queue_pair();
+    connect(qa, qb);
+    CHECK(other.counter("shm_rx_wrong_user") >= 1);
+    exchange(other, qb, ours, qa);
+    CHECK(in_memory(other) == 0);
+  }
   ::close(done[1]);
   CHECK(exit_status_of(child) == 0);
 }
