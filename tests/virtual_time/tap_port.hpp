@@ -39,6 +39,11 @@ class TapPort final : public transport::Port {
   // Called for each frame, or only for each `every`-th; false drops it.
   std::function<bool(const SentFrame&)> filter;
   uint32_t every = 1;
+  // Takes no frame, as a device whose queue is full (EAGAIN, ENOBUFS).
+  bool refuses = false;
+  // Drops longer frames, BTH to ICRC, as a path whose MTU has shrunk.
+  uint32_t longest = UINT32_MAX;
+  uint64_t refused = 0, too_long = 0;  // calls, frames
 
   const transport::Capabilities& capabilities() const noexcept override {
     return inner_->capabilities();

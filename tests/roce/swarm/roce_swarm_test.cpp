@@ -20,6 +20,7 @@ void run_part(uint64_t first_seed) {
     packets += r.packets;
     broken += r.traffic.failures;
     for (size_t i = 0; i < r.faults.size(); ++i) sums.faults[i] += r.faults[i];
+    for (size_t i = 0; i < kLinkFaultEnd; ++i) sums.link_faults[i] += r.link_faults[i];
     INFO("replay: sim_swarm --first " << seed << " --seeds 1 --verbose");
     INFO(r.violation);
     CHECK(r.violation.empty());
@@ -34,6 +35,19 @@ TEST_CASE("swarm under faults, part 1") { run_part(1); }
 TEST_CASE("swarm under faults, part 2") { run_part(100'001); }
 TEST_CASE("swarm under faults, part 3") { run_part(200'001); }
 TEST_CASE("swarm under faults, part 4") { run_part(300'001); }
+
+TEST_CASE("a run without one of its kinds of faults names it") {
+  SwarmResult sums;
+  sums.faults.fill(1);
+  sums.link_faults.fill(1);
+  CHECK(not_fired(sums) == "");
+  sums.link_faults[static_cast<size_t>(LinkFault::mtu_shrink)] = 0;
+  CHECK(not_fired(sums) == "mtu_shrink");
+  sums.faults[static_cast<size_t>(middleware::Fault::pad)] = 0;
+  CHECK(not_fired(sums) == "fault_pad, mtu_shrink");
+  sums.faults[static_cast<size_t>(middleware::Fault::overflow)] = 0;  // no fault
+  CHECK(not_fired(sums) == "fault_pad, mtu_shrink");
+}
 
 TEST_CASE("a seed gives the same events each time") {
   for (const uint64_t seed : {7, 8, 9}) {

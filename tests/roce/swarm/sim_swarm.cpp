@@ -95,6 +95,7 @@ struct Summary {
     traffic.failures += r.traffic.failures;
     traffic.connections += r.traffic.connections;
     for (size_t i = 0; i < r.faults.size(); ++i) sums.faults[i] += r.faults[i];
+    for (size_t i = 0; i < r.link_faults.size(); ++i) sums.link_faults[i] += r.link_faults[i];
     for (size_t i = 0; i < r.counters.size(); ++i) sums.counters[i] += r.counters[i];
     for (size_t i = 0; i < r.disturbances.size(); ++i) sums.disturbances[i] += r.disturbances[i];
   }
@@ -115,6 +116,9 @@ void print_json(const Summary& s, uint64_t first) {
   for (size_t i = 0; i < s.sums.faults.size(); ++i)
     std::printf("%s\"%s\": %llu", i == 0 ? "" : ", ", weft::middleware::kFaultNames[i].data(),
                 ull(s.sums.faults[i]));
+  for (size_t i = 0; i < s.sums.link_faults.size(); ++i)
+    std::printf(", \"%s\": %llu", weft::test::kLinkFaultNames[i].data(),
+                ull(s.sums.link_faults[i]));
   std::printf("}, \"counters\": {");
   for (size_t i = 0; i < s.sums.counters.size(); ++i)
     std::printf("%s\"%s\": %llu", i == 0 ? "" : ", ", weft::transport::kCountNames[i].data(),
@@ -132,6 +136,8 @@ void print_text(const Summary& s) {
     std::printf("%s%s %llu", i == 0 ? "faults: " : ", ",
                 weft::middleware::kFaultNames[i].data() + std::strlen("fault_"),
                 ull(s.sums.faults[i]));
+  for (size_t i = 0; i < s.sums.link_faults.size(); ++i)
+    std::printf(", %s %llu", weft::test::kLinkFaultNames[i].data(), ull(s.sums.link_faults[i]));
   std::printf("\n");
 }
 

@@ -51,11 +51,16 @@ class Swarm final : public sim::EventHandler {
   void look_at_couple(Instant now, uint64_t argument);
   void look_again(Instant now, uint64_t argument, bool happened, uint32_t& idle, Duration think);
   void end_couples();
+  void change_links(Instant now);
+  void mend_links() noexcept;
   void check_words();
   void check_pools();
 
+  static constexpr uint64_t kChangeLinks = UINT64_MAX;  // the argument of its events
+
   SwarmConfig config_;
   base::Random random_;
+  base::Random link_random_;
   World world_;
   std::vector<Station*> stations_;
   std::vector<middleware::FaultPort*> faults_;
@@ -66,10 +71,13 @@ class Swarm final : public sim::EventHandler {
   std::vector<uint32_t> couple_idle_;
   Traffic traffic_;
   Phase phase_ = Phase::safety;
+  bool links_failed_ = false;
+  const Station* down_ = nullptr;  // not reached
+  uint64_t lost_by_down_links_ = 0;
 };
 
 Swarm::Swarm(uint64_t seed, bool hashed)
-    : config_(draw_swarm(seed)), random_(seed + 77), world_(seed) {
+    : config_(draw_swarm(seed)), random_(seed + 77), link_random_(seed + 78), world_(seed) {
   world_.network().hash_arrivals(hashed);
   const auto count = static_cast<uint32_t>(config_.stations.size());
   for (uint32_t i = 0; i < count; ++i) add_station(i);
@@ -159,6 +167,7 @@ void Swarm::close(Connection& connection) {
 // One poll of one peer.
 void Swarm::on_event(Instant now, uint64_t argument) {
   if (phase_ == Phase::over) return;
+  if (argument == kChangeLinks) return change_links(now);
   const size_t index = argument / 2, side = argument % 2;
   if (index >= connections_.size()) return look_at_couple(now, argument);
   Connection& connection = connections_[index];
@@ -172,6 +181,33 @@ void Swarm::on_event(Instant now, uint64_t argument) {
     if (connection.peers[0]->broken() || connection.peers[1]->broken()) close(connection);
   }
   look_again(now, argument, happened, connection.idle[side], config_.connections[index].think);
+}
+
+void Swarm::mend_links() noexcept {
+  down_ = nullptr;
+  for (Station* const station : stations_) {
+    station->tap().longest = UINT32_MAX;
+    station->tap().refuses = false;
+  }
+}
+
+// A link fault begins, or the one that there is ends.
+void Swarm::change_links(Instant now) {
+  mend_links();
+  if (phase_ != Phase::safety) return;
+  links_failed_ = !links_failed_;
+  Station& station = *stations_[link_random_.below(stations_.size())];
+  const uint64_t kind = link_random_.below(kLinkFaultEnd);
+  uint64_t microseconds = 50 + link_random_.below(3000);
+  if (links_failed_) {
+    microseconds = 1 + link_random_.below(3000);
+    if (kind == static_cast<uint64_t>(LinkFault::link_down)) down_ = &station;
+    if (kind == static_cast<uint64_t>(LinkFault::mtu_shrink))
+      station.tap().longest = 40 + static_cast<uint32_t>(link_random_.below(2000));
+    if (kind == static_cast<uint64_t>(LinkFault::port_full)) station.tap().refuses = true;
+  }
+  world_.network().events().schedule(now + Duration::from_us(static_cast<int64_t>(microseconds)),
+                                     *this, kChangeLinks);
 }
 
 void Swarm::look_at_couple(Instant now, uint64_t argument) {
@@ -225,8 +261,19 @@ void Swarm::run() {
   }
   for (uint64_t i = 2 * connections_.size(); i < 2 * (connections_.size() + couples_.size()); ++i)
     world_.network().events().schedule(Instant{}, *this, i);
+  if (config_.links_fail) {
+    for (Station* const station : stations_)
+      station->tap().cut = [this](const transport::Path& path) {
+        const bool lost = down_ != nullptr &&
+                          (path.source == down_->address() || path.destination == down_->address());
+        lost_by_down_links_ += lost;
+        return lost;
+      };
+    change_links(world_.now());
+  }
   step_until(&Swarm::posted_enough, kSafety, nullptr);
   phase_ = Phase::liveness;
+  mend_links();
   for (middleware::FaultPort* port : faults_) port->change({});
   step_until(&Swarm::all_idle, kLiveness, "work did not drain after the faults had stopped");
   if (!couples_.empty()) step_until(&Swarm::never, kSettle, nullptr);
@@ -299,6 +346,11 @@ SwarmResult Swarm::result() const {
   for (size_t i = 0; i < middleware::kFaultEnd; ++i)
     for (const middleware::FaultPort* port : faults_)
       r.faults[i] += (*port)[static_cast<middleware::Fault>(i)];
+  r.link_faults[static_cast<size_t>(LinkFault::link_down)] = lost_by_down_links_;
+  for (Station* const station : self.stations_) {
+    r.link_faults[static_cast<size_t>(LinkFault::mtu_shrink)] += station->tap().too_long;
+    r.link_faults[static_cast<size_t>(LinkFault::port_full)] += station->tap().refused;
+  }
   for (size_t i = 0; i < transport::kCountEnd; ++i)
     for (const Station* station : stations_)
       r.counters[i] += station->count(static_cast<transport::Count>(i));

@@ -16,6 +16,13 @@
 
 namespace weft::test {
 
+// What happens to links and ports, besides the faults of single frames: for some time a station is
+// not reached, long frames of one are lost, one's port takes nothing.
+enum class LinkFault : uint8_t { link_down, mtu_shrink, port_full, end_ };
+inline constexpr size_t kLinkFaultEnd = static_cast<size_t>(LinkFault::end_);
+inline constexpr std::array<std::string_view, kLinkFaultEnd> kLinkFaultNames = {
+    "link_down", "mtu_shrink", "port_full"};
+
 struct SwarmResult {
   std::string violation;  // empty: all is well
   uint64_t packets = 0;   // that arrived somewhere
@@ -23,6 +30,7 @@ struct SwarmResult {
   Instant end;            // virtual time
   Traffic traffic;
   std::array<uint64_t, middleware::kFaultEnd> faults{};
+  std::array<uint64_t, kLinkFaultEnd> link_faults{};      // frames lost, or calls refused
   std::array<uint64_t, transport::kCountEnd> counters{};  // of all engines
 };
 
@@ -45,7 +53,10 @@ std::string not_fired(const std::array<uint64_t, N>& counts,
 // Of a run of the RoCE swarm. An overflow is a shortage of the fault port, and no fault; the links
 // of the swarm have rates of their own (tests/verbs/verbs_device_faults_test.cpp has fault_rate).
 inline std::string not_fired(const SwarmResult& sums) {
-  return not_fired(sums.faults, middleware::kFaultNames, {"fault_overflow", "fault_rate"});
+  const std::string faults =
+      not_fired(sums.faults, middleware::kFaultNames, {"fault_overflow", "fault_rate"});
+  const std::string links = not_fired(sums.link_faults, kLinkFaultNames);
+  return faults + (faults.empty() || links.empty() ? "" : ", ") + links;
 }
 
 }  // namespace weft::test

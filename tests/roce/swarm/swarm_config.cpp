@@ -171,6 +171,7 @@ SwarmConfig draw_swarm(uint64_t seed) {
     c.unreliable.push_back(draw_unreliable(r, stations));
   for (SwarmConnection& connection : c.connections)
     connection.connect.selective_repeat = coin(r, 60);
+  c.links_fail = coin(r, 25) && c.faulty;
   return c;
 }
 

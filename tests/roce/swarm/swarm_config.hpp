@@ -35,6 +35,7 @@ struct SwarmConfig {
   std::vector<SwarmConnection> unreliable;       // UC, UD
   uint64_t packets = 0;                          // to be posted, about
   bool faulty = false;                           // any fault at all
+  bool links_fail = false;                       // LinkFault, too
 };
 
 SwarmConfig draw_swarm(uint64_t seed);
