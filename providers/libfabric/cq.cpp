@@ -18,6 +18,13 @@ constexpr size_t kBatch = 32;  // of entries, on the stack
 
 std::atomic<uint32_t> numbers{1};
 
+void end_all(const std::vector<Qp*>& failed) noexcept {
+  for (Qp* const qp : failed) {
+    qp->end();
+    qp->release();
+  }
+}
+
 }  // namespace
 
 Result<std::shared_ptr<verbs::Cq>> Cq::create(const Device& device, Context& context,
@@ -85,7 +92,7 @@ void Cq::add(const Completion& completion) noexcept {
 }
 
 bool Cq::drain() noexcept {
-  std::vector<std::shared_ptr<Qp>> failed;
+  std::vector<Qp*> failed;
   bool any = false;
   {
     const std::shared_lock allowed = context_.try_drain();
@@ -94,12 +101,12 @@ bool Cq::drain() noexcept {
     if (!lock.owns_lock()) return false;
     any = drain_locked(failed);
   }
-  for (const std::shared_ptr<Qp>& qp : failed) qp->end();
+  end_all(failed);
   return any;
 }
 
 void Cq::close(Owned<fid_ep> endpoint, Cq& send, Cq& receive) noexcept {
-  std::vector<std::shared_ptr<Qp>> failed;
+  std::vector<Qp*> failed;
   {
     const Context::Control control(send.context_);
     endpoint.reset();
@@ -108,10 +115,10 @@ void Cq::close(Owned<fid_ep> endpoint, Cq& send, Cq& receive) noexcept {
       (void)cq->drain_locked(failed);
     }
   }
-  for (const std::shared_ptr<Qp>& qp : failed) qp->end();
+  end_all(failed);
 }
 
-bool Cq::drain_locked(std::vector<std::shared_ptr<Qp>>& failed) noexcept {
+bool Cq::drain_locked(std::vector<Qp*>& failed) noexcept {
   fi_cq_data_entry entries[kBatch];
   bool any = false;
   for (;;) {
@@ -131,8 +138,10 @@ bool Cq::drain_locked(std::vector<std::shared_ptr<Qp>>& failed) noexcept {
   }
   for (Qp* const qp : qps_) any |= qp->post_delayed();
   for (Qp* const qp : qps_)
-    if (qp->failed())
-      if (std::shared_ptr<Qp> owner = qp->weak_from_this().lock()) failed.push_back(owner);
+    if (qp->failed()) {
+      qp->keep();
+      failed.push_back(qp);
+    }
   return any;
 }
 

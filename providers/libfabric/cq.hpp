@@ -51,7 +51,7 @@ class Cq final : public verbs::Cq {
 
  private:
   Cq(const Device& device, Context& context, Owned<fid_cq> raw, int wake_fd, uint32_t capacity);
-  bool drain_locked(std::vector<std::shared_ptr<Qp>>& failed) noexcept;
+  bool drain_locked(std::vector<Qp*>& failed) noexcept;
   bool take_error() noexcept;
 
   const Device device_;

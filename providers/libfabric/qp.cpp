@@ -3,6 +3,7 @@
 #include "providers/libfabric/qp.hpp"
 
 #include <algorithm>
+#include <thread>
 
 #include "lib/base/check.hpp"
 #include "lib/base/queue_sizes.hpp"
@@ -95,6 +96,9 @@ Qp::~Qp() {
     (void)endpoint_.release();
     return;
   }
+  send_cq_.leave(*this);
+  recv_cq_.leave(*this);
+  while (kept_ != 0) std::this_thread::yield();  // a thread that drains ends it
   {
     const std::lock_guard lock(mutex_);
     state_ = QpState::err;
@@ -102,8 +106,6 @@ Qp::~Qp() {
     for (Request& request : receives_) request.outstanding = false;
   }
   if (endpoint_ != nullptr) Cq::close(std::move(endpoint_), send_cq_, recv_cq_);
-  send_cq_.leave(*this);
-  recv_cq_.leave(*this);
 }
 
 // RTR: the peer's name becomes an address of libfabric.

@@ -17,7 +17,7 @@ namespace weft::libfabric {
 
 class Cq;
 
-class Qp final : public verbs::Qp, public std::enable_shared_from_this<Qp> {
+class Qp final : public verbs::Qp {
  public:
   static Result<std::shared_ptr<verbs::Qp>> create(std::shared_ptr<Domain> domain,
                                                    const QueuePairOptions& options);
@@ -41,6 +41,9 @@ class Qp final : public verbs::Qp, public std::enable_shared_from_this<Qp> {
   bool failed() const noexcept { return failed_; }
   // Closes the endpoint and flushes what is outstanding. Not while a Cq drains.
   void end() noexcept;
+  // A Cq that knows it will call end(): it is not destroyed before release().
+  void keep() noexcept { ++kept_; }
+  void release() noexcept { --kept_; }
 
  private:
   Qp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<fid_ep> endpoint,
@@ -68,6 +71,7 @@ class Qp final : public verbs::Qp, public std::enable_shared_from_this<Qp> {
   Owned<fid_ep> endpoint_;  // null in ERR
   std::atomic<QpState> state_{QpState::reset};
   std::atomic<bool> failed_{false};
+  std::atomic<uint32_t> kept_{0};
   QueuePairAttributes attributes_;
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
   Instant moved_;  // when a request last was posted to an idle endpoint, or had an outcome
