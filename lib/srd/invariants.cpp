@@ -66,7 +66,7 @@ void check_flight(const Context& ctx, Peer& peer) {
 void check_messages(Context& ctx, Peer& peer) {
   using State = Message::State;
   Sender& tx = peer.tx;
-  uint32_t rnr = 0, awaiting = 0, responses = 0, queued = 0;
+  uint32_t rnr = 0, awaiting = 0, responses = 0, queued = 0, begun = 0;
   const Message* newer = nullptr;
   for (const Message* m = tx.messages; m != nullptr; newer = m, m = m->older) {
     WEFT_DCHECK(m->state != State::free && m->peer == &peer && m->newer == newer);
@@ -84,15 +84,18 @@ void check_messages(Context& ctx, Peer& peer) {
     awaiting += m->expects_response();
     responses += m->is_response();
     queued += m->line.listed;
+    begun += m->request.begun;
   }
   WEFT_DCHECK(rnr == tx.rnr_waiting && awaiting == tx.awaiting_response);
   WEFT_DCHECK(responses == peer.rx.responses && responses <= Receiver::kMostResponses);
   const SendQueues& q = tx.queues;
   uint32_t in_queues = 0;
   for (const MessageLine* line :
-       {&q.urgent[0], &q.urgent[1], &q.small, &q.round_robin, &q.bulk, &q.later, &q.adds})
+       {&q.urgent[0], &q.urgent[1], &q.small, &q.round_robin, &q.bulk, &q.later, &q.adds, &q.reads})
     in_queues += length_of(*line);
   WEFT_DCHECK(in_queues == queued);
+  WEFT_DCHECK(q.reads_begun == begun && begun <= SendQueues::kMostReads);
+  WEFT_DCHECK(q.reads.empty() || begun == SendQueues::kMostReads);
   WEFT_DCHECK(length_of(q.round_robin) == q.round_robin_count);
   WEFT_DCHECK(q.round_robin_count <= SendQueues::kMostTurns);
   WEFT_DCHECK(q.adding == nullptr ? q.adds.empty() : q.adding->ordered_add);

@@ -142,6 +142,7 @@ void release_message(SendContext& ctx, Message& m) noexcept {
     WEFT_DCHECK(peer.tx.awaiting_response > 0);
     --peer.tx.awaiting_response;
   }
+  if (peer.tx.queues.end_read(m, ctx.mtu)) ctx.activate(peer);
   if (peer.tx.queues.end_add(m, ctx.mtu)) ctx.activate(peer);
   if (m.is_response()) {
     WEFT_DCHECK(peer.rx.responses > 0);

@@ -21,6 +21,7 @@ void end_stream(SendContext& ctx, Peer& peer) noexcept {
   tx.recovery.backoff = 0;
   tx.recovery.duplicates = 0;
   tx.queues.clear();
+  for (Message* m = tx.messages; m != nullptr; m = m->older) m->request.begun = false;
   tx.credit_granted = 0;
   tx.ecn_marks = 0;
   tx.liveness_probe_at = Instant::never();

@@ -35,6 +35,7 @@ struct Message {
     uint32_t slot = 0;  // of the queue pair's send queue
     Opcode opcode{};
     bool signaled = false;
+    bool begun = false;  // a READ or atomic that is counted in SendQueues::reads_begun
   };
   // The operation's memory at the peer, and its operands. Of a READ response: the local memory that
   // the peer reads, by the peer's rkey.

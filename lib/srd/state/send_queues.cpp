@@ -15,6 +15,11 @@ constexpr uint32_t kUrgentRun = 64;     // packets of urgent messages before one
 void SendQueues::push(Message& m, uint32_t mtu) noexcept {
   WEFT_DCHECK(m.state == Message::State::queued && !m.line.listed);
   if (beyond_window(m)) return later.push(m);
+  if (m.expects_response() && !m.request.begun) {
+    if (reads_begun == kMostReads) return reads.push(m);
+    ++reads_begun;
+    m.request.begun = true;
+  }
   if (m.ordered_add) {
     if (adding != nullptr) return adds.push(m);
     adding = &m;
@@ -25,7 +30,7 @@ void SendQueues::push(Message& m, uint32_t mtu) noexcept {
 
 void SendQueues::remove(Message& m) noexcept {
   if (urgent[0].remove(m) || urgent[1].remove(m)) return;
-  if (small.remove(m) || later.remove(m) || adds.remove(m)) return;
+  if (small.remove(m) || later.remove(m) || adds.remove(m) || reads.remove(m)) return;
   if (round_robin.remove(m)) {
     WEFT_DCHECK(round_robin_count > 0);
     --round_robin_count;
@@ -92,6 +97,16 @@ bool SendQueues::end_add(const Message& m, uint32_t mtu) noexcept {
   return true;
 }
 
+bool SendQueues::end_read(Message& m, uint32_t mtu) noexcept {
+  if (!m.request.begun) return false;
+  WEFT_DCHECK(m.expects_response() && reads_begun > 0 && reads_begun <= kMostReads);
+  m.request.begun = false;
+  --reads_begun;
+  if (reads.empty()) return false;
+  push(reads.pop(), mtu);
+  return true;
+}
+
 uint64_t SendQueues::backlog(uint32_t mtu, int most, int& looked) const noexcept {
   uint64_t bytes = 0;
   for (const MessageLine* line : {&urgent[0], &urgent[1], &small, &round_robin, &bulk})
@@ -110,6 +125,8 @@ void SendQueues::clear() noexcept {
   bulk.clear();
   later.clear();
   adds.clear();
+  reads.clear();
+  reads_begun = 0;
   adding = nullptr;
   order = OrderSet{};
   next_order = 0;
