@@ -94,7 +94,7 @@ weft_package(libweft-ibverbs "Provider ibverbs of libweft: devices of the kernel
              DEPENDS "${THIS_LIBRARY}, libibverbs1" SUGGESTS librdmacm1
              TARGETS weft_module_provider_ibverbs)
 weft_package(libweft-libfabric "Provider libfabric of libweft: endpoints of other transports" BINARY
-             DEPENDS ${THIS_LIBRARY} TARGETS weft_module_provider_libfabric)
+             DEPENDS "${THIS_LIBRARY}, libfabric1" TARGETS weft_module_provider_libfabric)
 weft_package(libweft-verbs "Drop-in libibverbs and librdmacm over libweft, for weft-run" BINARY
              DEPENDS ${THIS_LIBRARY} SUGGESTS weft-tools TARGETS weft_ibverbs_drop_in)
 weft_package(libweft-fi "Providers of libfabric over libweft" BINARY DEPENDS ${THIS_LIBRARY}

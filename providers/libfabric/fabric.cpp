@@ -2,9 +2,33 @@
 // See fabric.hpp.
 #include "providers/libfabric/fabric.hpp"
 
+#include <dlfcn.h>
+
 namespace weft::libfabric {
 
 namespace {
+
+constexpr const char* kName = "libfabric.so.1";
+
+template <class Function>
+bool look_up(void* handle, const char* name, Function& function) noexcept {
+  function = reinterpret_cast<Function>(dlsym(handle, name));
+  return function != nullptr;
+}
+
+Result<Library> load() {
+  void* const handle = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr)
+    return Error{Code::not_found, std::string(kName) + " cannot be loaded (" + dlerror() +
+                                      "): apt-get install libfabric1"};
+  Library found;
+  if (look_up(handle, "fi_getinfo", found.getinfo) &&
+      look_up(handle, "fi_freeinfo", found.freeinfo) &&
+      look_up(handle, "fi_dupinfo", found.dupinfo) && look_up(handle, "fi_fabric", found.fabric) &&
+      look_up(handle, "fi_strerror", found.strerror))
+    return found;
+  return Error{Code::not_supported, std::string(kName) + " lacks a function: " + dlerror()};
+}
 
 Code code_of(int error) noexcept {
   switch (error) {
@@ -30,8 +54,16 @@ Code code_of(int error) noexcept {
 
 }  // namespace
 
+Result<const Library*> load_library() {
+  static const Result<Library> library = load();
+  if (!library) return library.error();
+  return &*library;
+}
+
 Error error_of(int code, const std::string& what) {
-  return {code_of(-code), what + ": libfabric says \"" + fi_strerror(-code) + "\""};
+  const Result<const Library*> library = load_library();
+  const std::string text = library ? (*library)->strerror(-code) : std::to_string(-code);
+  return {code_of(-code), what + ": libfabric says \"" + text + "\""};
 }
 
 }  // namespace weft::libfabric

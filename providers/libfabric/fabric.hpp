@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Objects of libfabric with an owner, and its error numbers as errors of weft.
+// libfabric, loaded when the first device is opened; its objects with an owner, and its error
+// numbers as errors of weft. All but the functions of Library are called through libfabric's
+// objects.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -26,8 +28,19 @@ struct Close {
 template <class Object>
 using Owned = std::unique_ptr<Object, Close>;
 
+struct Library {
+  decltype(&fi_getinfo) getinfo = nullptr;
+  decltype(&fi_freeinfo) freeinfo = nullptr;
+  decltype(&fi_dupinfo) dupinfo = nullptr;
+  decltype(&fi_fabric) fabric = nullptr;
+  decltype(&fi_strerror) strerror = nullptr;
+};
+// The same for all callers, and never unloaded. Error: not_found.
+Result<const Library*> load_library();
+
 struct FreeInfo {
-  void operator()(fi_info* info) const noexcept { fi_freeinfo(info); }
+  decltype(&fi_freeinfo) free = nullptr;
+  void operator()(fi_info* info) const noexcept { free(info); }
 };
 using Info = std::unique_ptr<fi_info, FreeInfo>;
 

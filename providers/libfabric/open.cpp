@@ -55,9 +55,15 @@ Result<Wanted> read_options(const verbs::DeviceSpec& spec) {
   return wanted;
 }
 
+// Empty hints, as fi_allocinfo() makes them.
+Info make_hints(const Library& library) {
+  return Info(library.dupinfo(nullptr), {library.freeinfo});
+}
+
 // `rights`: FI_ATOMIC or 0.
-int find(const Wanted& wanted, uint64_t rights, uint64_t confirmation, Info& found) {
-  const Info hints(fi_allocinfo());
+int find(const Library& library, const Wanted& wanted, uint64_t rights, uint64_t confirmation,
+         Info& found) {
+  const Info hints = make_hints(library);
   if (hints == nullptr) return -FI_ENOMEM;
   hints->caps = FI_MSG | FI_RMA | rights;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
@@ -72,9 +78,9 @@ int find(const Wanted& wanted, uint64_t rights, uint64_t confirmation, Info& fou
   hints->tx_attr->op_flags = confirmation;
   fi_info* first = nullptr;
   const char* const node = wanted.node.empty() ? nullptr : wanted.node.c_str();
-  const int code =
-      fi_getinfo(kVersion, node, nullptr, node != nullptr ? FI_SOURCE : 0, hints.get(), &first);
-  found.reset(first);
+  const int code = library.getinfo(kVersion, node, nullptr, node != nullptr ? FI_SOURCE : 0,
+                                   hints.get(), &first);
+  found = Info(first, {library.freeinfo});
   return code;
 }
 
@@ -84,14 +90,14 @@ struct Found {
 };
 
 // The most that the provider has: atomics, and completions that say that the peer has the data.
-Result<Found> find(const Wanted& wanted) {
+Result<Found> find(const Library& library, const Wanted& wanted) {
   int code = 0;
   const bool crashes = wanted.provider.ends_with("ofi_rxd");  // of 1.17, in an atomic
   for (const bool confirms : {true, false})
     for (const bool atomics : {true, false}) {
       if (atomics && crashes) continue;
-      Found found{nullptr, atomics, confirms};
-      code = find(wanted, atomics ? FI_ATOMIC : 0,
+      Found found{{nullptr, {library.freeinfo}}, atomics, confirms};
+      code = find(library, wanted, atomics ? FI_ATOMIC : 0,
                   confirms ? FI_DELIVERY_COMPLETE : FI_TRANSMIT_COMPLETE, found.info);
       if (code == 0) return found;
     }
@@ -144,13 +150,15 @@ DeviceAttributes describe(const Found& found, const verbs::DeviceSpec& spec, con
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
   const Result<Wanted> wanted = read_options(spec);
   if (!wanted) return wanted.error();
-  Result<Found> found = find(*wanted);
+  const Result<const Library*> library = load_library();
+  if (!library) return library.error();
+  Result<Found> found = find(**library, *wanted);
   if (!found) return found.error();
   fi_info& info = *found->info;
   const Result<Gid> gid = address_of(info);
   if (!gid) return gid.error();
   fid_fabric* raw_fabric = nullptr;
-  if (const int code = fi_fabric(info.fabric_attr, &raw_fabric, nullptr); code != 0)
+  if (const int code = (*library)->fabric(info.fabric_attr, &raw_fabric, nullptr); code != 0)
     return error_of(code, "cannot open " + spec.text);
   Owned<fid_fabric> fabric(raw_fabric);
   fid_domain* raw_domain = nullptr;
@@ -172,15 +180,17 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
 // libfabric's providers with reliable datagrams, each once; which of them have all that is needed
 // is known when they are asked for it.
 void list(std::vector<DeviceListing>& out, LoadModules) {
-  const Info hints(fi_allocinfo());
+  const Result<const Library*> library = load_library();
+  if (!library) return out.push_back({"libfabric", false, library.error().message});
+  const Info hints = make_hints(**library);
   if (hints == nullptr) return;
   hints->ep_attr->type = FI_EP_RDM;
   hints->caps = FI_MSG | FI_RMA;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->domain_attr->mr_mode = kBasicRegistration;
   fi_info* first = nullptr;
-  const int code = fi_getinfo(kVersion, nullptr, nullptr, 0, hints.get(), &first);
-  const Info all(first);
+  const int code = (*library)->getinfo(kVersion, nullptr, nullptr, 0, hints.get(), &first);
+  const Info all(first, {(*library)->freeinfo});
   if (code != 0)
     return out.push_back({"libfabric", false, error_of(code, "no provider of libfabric").message});
   std::set<std::string> seen;
@@ -188,7 +198,7 @@ void list(std::vector<DeviceListing>& out, LoadModules) {
     std::string name = info->fabric_attr->prov_name;
     if (name.rfind("weft", 0) == 0 || !seen.insert(name).second) continue;
     const Wanted wanted{name, {}, {}};
-    const Result<Found> found = find(wanted);
+    const Result<Found> found = find(**library, wanted);
     const Result<Gid> gid = found ? address_of(*found->info) : Result<Gid>(found.error());
     std::replace(name.begin(), name.end(), ';', '+');
     out.push_back({"libfabric:" + name, gid.ok(), gid ? "" : gid.error().message});
