@@ -23,8 +23,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build/release")).resolve() / "bin"
 RECORDED = pathlib.Path(__file__).with_suffix(".json")
 MOST = 1.03
-# SRD acknowledges SENDs when a clock says so, which runs on while callgrind slows the program.
-MOST_OF = {"SEND srd+shm": 1.08}
+# SRD acknowledges when a clock says so, which runs on while callgrind slows the program: the same
+# commit (153da41f) took 4,012 and 4,182 instructions for a WRITE on two machines.
+MOST_OF = {"WRITE srd+shm": 1.08, "SEND srd+shm": 1.08}
 COUNT = 2048
 # What is counted, the function of weft_cost that does it, and its arguments.
 ROWS = [

@@ -17,7 +17,7 @@ BIN, DEVICE, ADDRESS = ibverbs_test.BIN, ibverbs_test.DEVICE, guest_job.ADDRESS
 # other tests.
 NO_DEVICE = {"simulate", "weft_sim", "weft_switch", "weft_srd_demo", "weft_coll_demo",
              "weft_script", "weft_puppet", "weft_nccl_check", "weft_postmortem",
-             "weft_doctor"}
+             "weft_doctor", "weft_secure"}
 # ibverbs_test.Programs runs these.
 ELSEWHERE = {"hello_send", "hello_write", "rpc_pingpong", "weft_info", "weft_rping"} | {
     f"weft_{operation}_{kind}" for operation in ("send", "write", "read", "atomic")
