@@ -34,8 +34,8 @@ Result<void> protect(OpenedPort& opened, const secure::Layout& layout, uint16_t 
         secure::SecurePortOptions{.library = *library,
                                   .secret = *key,
                                   .cipher = secure::preferred_cipher(),
-                             .layout = layout,
-                             .udp_port = udp_port,
+                                  .layout = layout,
+                                  .udp_port = udp_port,
                                   .clock = [] { return base::Clock::process().now(); },
                                   .random = base::SecureRandom()});
   return {};

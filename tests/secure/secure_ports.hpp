@@ -55,8 +55,7 @@ class WirePort final : public transport::Port {
     const size_t n = std::min(frames.size(), room);
     for (const transport::TxFrame& frame : frames.first(n)) {
       CHECK(frame.span_count == 0);
-      sent_.push_back(
-          {*frame.path, {frame.head, frame.head + frame.head_length}, frame.ip_id});
+      sent_.push_back({*frame.path, {frame.head, frame.head + frame.head_length}, frame.ip_id});
     }
     return n;
   }

@@ -28,14 +28,13 @@ struct Stations {
       const auto clock = [this] { return world.now(); };
       port = std::make_unique<middleware::FaultPort>(std::move(port), faults, clock);
       auto protect = std::make_unique<secure::SecurePort>(
-          std::move(port),
-          secure::SecurePortOptions{.library = &cryptographic_library(),
-                                    .secret = secret_of("one"),
-                                    .cipher = crypto::Cipher::aes_128_gcm,
-                                    .layout = secure::kRoceLayout,
-                                    .udp_port = 4791,
-                                    .clock = clock,
-                                    .random = base::SecureRandom(seed)});
+          std::move(port), secure::SecurePortOptions{.library = &cryptographic_library(),
+                                                     .secret = secret_of("one"),
+                                                     .cipher = crypto::Cipher::aes_128_gcm,
+                                                     .layout = secure::kRoceLayout,
+                                                     .udp_port = 4791,
+                                                     .clock = clock,
+                                                     .random = base::SecureRandom(seed)});
       ports.push_back(protect.get());
       return protect;
     };

@@ -22,7 +22,7 @@ struct Layout {
   uint8_t mark;        // that says: protected
   uint32_t source_at;  // of packets about keys: the source, three bytes
   uint8_t request, grant, unknown_association;  // opcodes
-  bool trims;  // switches may cut packets
+  bool trims;                                   // switches may cut packets
 };
 
 inline constexpr Layout kSrdLayout{

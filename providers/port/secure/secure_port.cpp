@@ -213,8 +213,7 @@ void SecurePort::release(std::span<const Frame> frames) noexcept {
 bool SecurePort::open(Frame& frame) noexcept {
   if (frame.path->in_memory) return true;
   // What a switch has cut has no tag any more.
-  if (layout_.trims && wire::is_trimmed(frame.path->traffic_class))
-    return count(rx_trimmed), false;
+  if (layout_.trims && wire::is_trimmed(frame.path->traffic_class)) return count(rx_trimmed), false;
   if (frame.length < layout_.header + wire::kProtectionLength || frame.length > largest_ ||
       frame.more_length != 0 || frame.remote != nullptr)
     return count(rx_malformed), false;
