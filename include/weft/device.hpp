@@ -7,6 +7,7 @@
 //   roce+shm:job7    processes of one host that name the same job
 //   ibverbs:mlx5_0   a device of the kernel; port=N and gid=N select its port and GID index
 //   ibverbs:efa_0,srd    SRD on an EFA; its DeviceAttributes say which operations it has
+//   libfabric:tcp+ofi_rxm   RC over a provider of libfabric, `+` for its `;`; node=ADDRESS of ours
 //   roce+udp:lo,pcap=t.pcap,fault.loss=0.01    middleware, in the order in which it is written
 //
 // An unknown key is an error that lists the valid ones; only `srd` needs no value. An empty string
@@ -39,6 +40,11 @@
 // the peer by the source address of its received packets. When all packets of a peer fail the ICRC,
 // a device prints one warning to stderr, unless WEFT_LOG=off is in the environment, and counts it
 // in peers_failing_icrc.
+//
+// secure=psk (`roce` and `srd`; none by default) encrypts and authenticates every packet between
+// two weft devices that both set it. Their keys are of the job secret WEFT_SECRET, or of the user's
+// own key where there is none, and die with the process. Packets of peers without it are dropped
+// and counted. Shared memory stays clear: the kernel guards it. See docs/security.md.
 //
 // throttle=0 (`roce`; 1 by default) disables the limit on reconnections after key violations. With
 // it, the ninth RC queue pair to a peer within a second fails at RTR (busy; counter

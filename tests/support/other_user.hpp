@@ -27,10 +27,10 @@ pid_t start_as_other_user(Act act) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child != 0) return child;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::setresgid(kOtherUser, kOtherUser, kOtherUser) != 0 ||
       ::setresuid(kOtherUser, kOtherUser, kOtherUser) != 0)
     ::_exit(100);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of user clears it
   ::_exit(act());
 }
 
