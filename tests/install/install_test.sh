@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs the build into a stage and uses it as a user would: a project outside of the tree
-# finds it by find_package and by pkg-config, builds, runs; and libweft.so exports only the public
-# API.
+# finds it by find_package, pkg-config and Meson, builds, runs, or has the tree within; and
+# libweft.so exports only the public API.
 # Usage: install_test.sh SOURCE_DIR BUILD_DIR
 set -euo pipefail
 source_dir=$1 build_dir=$2
@@ -113,6 +113,33 @@ by_pkg_config() {
   "$work/by_pkg_config_static"
 }
 
+# Meson finds it by pkg-config.
+by_meson() {
+  command -v meson >/dev/null || { echo "not tried: there is no meson" && return 0; }
+  PKG_CONFIG_PATH=$library/pkgconfig meson setup "$work/meson" "$consumer" >/dev/null
+  meson compile -C "$work/meson" >/dev/null
+  LD_LIBRARY_PATH=$library "$work/meson/consumer"
+}
+
+# The tree as a part of another project. Its program is compiled; to link it would compile the whole
+# library once more, which --long does. Neither programs nor tests of the tree are built.
+by_fetch_content() {
+  local object
+  cmake -S "$consumer/embedded" -B "$work/embedded" -G Ninja \
+    -DFETCHCONTENT_SOURCE_DIR_WEFT="$source_dir" >/dev/null
+  object=$(ninja -C "$work/embedded" -t targets all | sed -n 's/\(.*\/consumer\.cpp\.o\): .*/\1/p')
+  ninja -C "$work/embedded" "$object"
+  ninja -C "$work/embedded" -t commands all >"$work/embedded/steps"
+  grep -q -- '-shared .*libweft\.so\.' "$work/embedded/steps"
+  if grep -E "$source_dir/(tests|tools|bench)/" "$work/embedded/steps" | grep -v consumer.cpp; then
+    echo "a project that has weft within builds more than its library"
+    return 1
+  fi
+  [[ -n ${WEFT_TEST_LONG-} ]] || return 0
+  ninja -C "$work/embedded" embedded
+  "$work/embedded/embedded"
+}
+
 # The same library for programs in C.
 by_c() {
   export PKG_CONFIG_PATH=$library/pkgconfig
@@ -124,7 +151,7 @@ by_c() {
 }
 
 for step in install_stage check_manual check_drop_in check_soname check_exports check_no_paths \
-  by_find_package by_pkg_config by_c by_nccl by_module; do
+  by_find_package by_pkg_config by_meson by_fetch_content by_c by_nccl by_module; do
   echo "== $step"
   $step
 done

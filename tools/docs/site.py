@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECTIONS = (
     ("Start", ("README.md", "docs/README.md", "docs/choosing.md", "docs/tutorial.md", "docs/c.md",
                "docs/python.md", "docs/from-libibverbs.md", "docs/packages.md",
-               "docs/support-matrix.md", "CHANGELOG.md")),
+               "docs/support-matrix.md", "docs/versions.md", "CHANGELOG.md")),
     ("Use", ("docs/drop-in.md", "docs/libfabric.md", "docs/nccl.md", "docs/nccl-compat.md",
              "docs/providers.md", "docs/device-strings.md", "docs/programs.md", "docs/srd.md",
              "docs/collectives.md", "docs/congestion-control.md", "docs/simulator.md",
