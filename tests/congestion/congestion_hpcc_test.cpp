@@ -16,7 +16,7 @@ Ack ack_of(uint64_t acked, uint64_t sent, std::span<const IntHop> hops) {
   return ack;
 }
 
-TEST_CASE("hpcc: the first acknowledgement is only stored; then U is an average over T") {
+TEST_CASE("hpcc: the first acknowledgement is only stored, then U is an average over T") {
   const Preset preset = *make_preset("hpcc", kHpccNetwork);
   Controller c;
   c.start(preset);
@@ -98,7 +98,7 @@ TEST_CASE("hpcc: an invalid record is ignored, one of another path is only store
   CHECK(c.rate() < 100e9);
 }
 
-TEST_CASE("hpcc: the fullest of five hops counts; a path of another length starts over") {
+TEST_CASE("hpcc: the fullest of five hops counts, a path of another length starts over") {
   const Preset preset = *make_preset("hpcc", kHpccNetwork);
   Controller c;
   c.start(preset);

@@ -39,7 +39,7 @@ TEST_CASE("single takes one path, oblivious every one equally often in an order 
   CHECK(orders.size() > 5);
 }
 
-TEST_CASE("upper bits are fixed at random per flow; recycled values keep theirs") {
+TEST_CASE("upper bits are fixed at random per flow, recycled values keep theirs") {
   for (const PathChoice choice : {PathChoice::oblivious, PathChoice::bitmap, PathChoice::mixed}) {
     std::set<uint16_t> uppers;
     for (uint64_t seed = 0; seed < 50; ++seed) {

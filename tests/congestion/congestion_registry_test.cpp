@@ -53,7 +53,7 @@ TEST_CASE("the default least rate leaves a slow line something to control") {
   CHECK(make_preset("hpcc", slow, least)->min_rate == 50e6);
 }
 
-TEST_CASE("settings replace defaults; bad ones say what is valid") {
+TEST_CASE("settings replace defaults, bad ones say what is valid") {
   const Setting eta[] = {{"eta", 0.99}};
   Result<Preset> preset = make_preset("hpcc", kRegistryNetwork, eta);
   REQUIRE(preset);

@@ -167,7 +167,7 @@ TEST_CASE("successes complete only if signaled, failures always") {
   CHECK(failed.id == 1);
 }
 
-TEST_CASE("an error is of its request; the queue pair goes on, and the device's reason is kept") {
+TEST_CASE("an error is of its request, the queue pair goes on, and the device's reason is kept") {
   begin();
   Pair pair;
   struct {
@@ -321,7 +321,7 @@ TEST_CASE("an armed queue wakes for completions of the device and for flushed re
   CHECK(end.next().id == 4);
 }
 
-TEST_CASE("handles that senders cause are bounded; all senders are named, and can be sent to") {
+TEST_CASE("handles that senders cause are bounded, all senders are named, and can be sent to") {
   constexpr uint32_t kMost = 4096;  // Domain::kMostMet
   begin();
   Pair pair;

@@ -119,7 +119,7 @@ TEST_CASE("a new rate moves the packet that waits") {
   CHECK(c.pacer.next_send_time(at(82)) == at(1082));
 }
 
-TEST_CASE("the window counts unacknowledged bytes; a rewind removes them") {
+TEST_CASE("the window counts unacknowledged bytes, a rewind removes them") {
   Bench b(congestion::Signal::none, false, {}, true);
   int64_t now = 0;
   uint64_t psn = 0;
@@ -210,7 +210,7 @@ TEST_CASE("without telemetry of switches the host queue is the only hop, on its 
   CHECK(recorded[0].hops[0].queue_bytes == 2 * each - 500);
 }
 
-TEST_CASE("a digest of the path is forwarded; without one, that of the host queue") {
+TEST_CASE("a digest of the path is forwarded, without one, that of the host queue") {
   Bench b(congestion::Signal::digest, true);
   for (int i = 0; i < 2; ++i) b.pacer.on_sent(at(0), i + 1, 1000, false);
   wire::IntBlock block = echo(0);

@@ -216,7 +216,7 @@ TEST_CASE("the static rate of a path limits RC, and each datagram of UD, with th
 }
 
 TEST_CASE(
-    "an address vector changes in SQD: class, hop limit, source port; a drained queue pair "
+    "an address vector changes in SQD: class, hop limit, source port, a drained queue pair "
     "goes to another destination, roce:C-STATE-64") {
   World world;
   Station& one = world.add_station();

@@ -63,7 +63,7 @@ TEST_CASE("16-to-1 incast: the first burst is arithmetic, hpcc drains it and kee
   CHECK(last < 696'000 / 0.9);
 }
 
-TEST_CASE("without a window an incast's queue holds nearly everything; a window bounds it") {
+TEST_CASE("without a window an incast's queue holds nearly everything, a window bounds it") {
   const std::vector<FlowSpec> flows = incast(16, 500'000);
   const RunResult open = simulate(star(17), "none", flows);
   const RunResult bounded = simulate(star(17), "none+win", flows);
@@ -79,7 +79,7 @@ TEST_CASE("dcqcn keeps a longer queue than hpcc in the same incast") {
   CHECK(dcqcn.counters.marked > 0);
 }
 
-TEST_CASE("a small buffer pauses and drops nothing; without PFC it drops and go-back-N recovers") {
+TEST_CASE("a small buffer pauses and drops nothing, without PFC it drops and go-back-N recovers") {
   const std::vector<FlowSpec> flows = incast(16, 500'000);
   const RunResult paused = simulate(star(17), "none", flows, with({{"switch.buffer_mb", "2"}}));
   CHECK(paused.counters.dropped == 0);

@@ -75,7 +75,7 @@ TEST_CASE(
   CHECK(rate_after(run_shipped("long-flow-returns", "dcqcn-hpccsim"), 2'000'000) < 0.9 * 25);
 }
 
-TEST_CASE("figure 11b: seven senders join; dcqcn peaks at 550 KB, hpcc drains at once") {
+TEST_CASE("figure 11b: seven senders join, dcqcn peaks at 550 KB, hpcc drains at once") {
   const flow::RunResult dcqcn = run_shipped("incast-onto-long", "dcqcn-nic");
   CHECK(static_cast<double>(dcqcn.queues.most_kb()) == Approx(550).epsilon(0.2));
   const flow::RunResult hpcc = run_shipped("incast-onto-long", "hpcc");
@@ -97,10 +97,10 @@ TEST_CASE("figure 11c: mice take the base RTT with hpcc, several times that with
   CHECK(slowest("timely") > 35'000);
 }
 
-TEST_CASE("dcqcn and timely converge to equal shares, and swing about them; hpcc does not swing") {
+TEST_CASE("dcqcn and timely converge to equal shares, and swing about them, hpcc does not swing") {
   // Two flows from 1 ms on; the second half of the millisecond.
   const Share dcqcn =
-      share(run_shipped("fairness-staircase", "dcqcn-paper"), 2, 1'500'000, 2'000'000);
+      share(run_shipped("fairness-staircase", "dcqcn-hpccsim"), 2, 1'500'000, 2'000'000);
   const Share timely = share(run_shipped("fairness-staircase", "timely"), 2, 1'500'000, 2'000'000);
   const Share hpcc = share(run_shipped("fairness-staircase", "hpcc"), 2, 1'500'000, 2'000'000);
   CHECK(dcqcn.jain > 0.95);

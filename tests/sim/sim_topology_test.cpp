@@ -11,7 +11,7 @@
 namespace weft::sim::fabric {
 namespace {
 
-TEST_CASE("a node with one link is a host; ports come in pairs") {
+TEST_CASE("a node with one link is a host, ports come in pairs") {
   const Topology topology = flow::leaf_spine(4);
   CHECK(topology.node_count() == 12);
   CHECK(topology.hosts().size() == 8);
@@ -92,7 +92,7 @@ TEST_CASE("invalid networks are refused with the reason") {
   CHECK(Topology::make({{0, 100, 1000, 1}}).error().message.find("holes") != std::string::npos);
 }
 
-TEST_CASE("one direction of a link can be slower; the other keeps its rate") {
+TEST_CASE("one direction of a link can be slower, the other keeps its rate") {
   Topology topology = flow::star(3);
   REQUIRE(topology.degrade(3, 0, 25'000));
   CHECK(topology.mbps(topology.port_between(3, 0)) == 25'000);

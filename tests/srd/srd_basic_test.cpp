@@ -145,7 +145,7 @@ TEST_CASE("WRITE_ADD adds element by element") {
   CHECK(t.b.word(0) == uint64_t{1} << 32);
 }
 
-TEST_CASE("an error belongs to its request; the queue pair goes on") {
+TEST_CASE("an error belongs to its request, the queue pair goes on") {
   BasicTwo t;
   const Sge out = t.a.sge(0, 20'000);
   SendRequest bad_key = t.request(Opcode::write, 1, {&out, 1});
@@ -170,7 +170,7 @@ TEST_CASE("an error belongs to its request; the queue pair goes on") {
   CHECK(t.b.qp().state == QpState::rts);
 }
 
-TEST_CASE("a SEND without a receive waits, then arrives; other messages overtake it") {
+TEST_CASE("a SEND without a receive waits, then arrives, other messages overtake it") {
   BasicTwo t;
   fill(t.a.at(0), 50'000, 9);
   const Sge out = t.a.sge(0, 50'000);

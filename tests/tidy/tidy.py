@@ -91,6 +91,8 @@ COPIED = "examples/port/"
 FOREIGN = {"get_nprocs", "get_nprocs_conf", "get_mempolicy", "get_if", "get_to", "get_ptr"}
 GETTER = re.compile(r"(?<![.>:\w])(get_\w+)\s*\(")
 VAGUE = re.compile(r"\b\w*(?:Manager|Helper|Utils?)(?![a-z])\w*")
+# A test case and its title, which may be several literals.
+TITLE = re.compile(r'[A-Z_]*TEST_CASE[A-Z_]*\((?:\s*[\w:]+,)?(?:\s*"(?:[^"\\]|\\.)*")+')
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -266,6 +268,10 @@ class Checker:
             for number, reference in words.find_dangling(text, name, self.known):
                 self.say(name, number, f"{reference}: there is no such file")
         if name.endswith((".cpp", ".hpp", ".h")):
+            for title in TITLE.finditer(text):
+                if ";" in title.group(0):
+                    self.say(name, text.count("\n", 0, title.start()) + 1,
+                             "a test's title with a ';': CMake takes it for two, and runs neither")
             self.check_includes(name, lines)
             self.check_classes(name, text)
             for first, last in functions(text):

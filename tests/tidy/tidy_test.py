@@ -137,6 +137,11 @@ class Tidy(unittest.TestCase):
         self.expect("lib/base/string_util.cpp", OPENING, "file name: say what it does")
         self.expect("lib/base/a.cpp", OPENING + "int Utilization = 1;  // no Helper\n")
 
+    def test_titles_of_tests(self):
+        self.expect("tests/base/a_test.cpp", OPENING + 'TEST_CASE("one, and more") { a(); b(); }\n'
+                    'TEST_CASE_METHOD(Two, "it holds "\n    "this; and that") {}\n',
+                    "a_test.cpp:4: a test's title with a ';'")
+
     def test_headers(self):
         self.expect("lib/base/a.hpp", OPENING, "a.hpp:1: no #pragma once")
 

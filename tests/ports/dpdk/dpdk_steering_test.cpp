@@ -215,7 +215,7 @@ TEST_CASE("dpdk steering: frames that are handed over lead to a rule for their q
   CHECK(device().made() == 0);
 }
 
-TEST_CASE("dpdk steering: a flow keeps its rule; one of another queue pair stays") {
+TEST_CASE("dpdk steering: a flow keeps its rule, one of another queue pair stays") {
   const Ground ground;
   Steering steering(0, 2, 0);
   steering.request_rule(flow_of(1), 1, QpNum{0x20001});

@@ -222,7 +222,7 @@ TEST_CASE("a damaged or foreign packet is captured as it is") {
   CHECK(header_bytes(packet.data(), 5, 4, kRoce) == 5);
 }
 
-TEST_CASE("pcap= masks keys and writes payload; pcap.keys=1 and pcap.payload=0 change that") {
+TEST_CASE("pcap= masks keys and writes payload, pcap.keys=1 and pcap.payload=0 change that") {
   Capture capture;
   const Bytes packet = write_packet();
   const Bytes masked = capture.record_of(packet);

@@ -88,7 +88,7 @@ TEST_CASE("shm: two processes exchange frames of all sizes") {
   }
 }
 
-TEST_CASE("shm: kill -9 of the peer loses only frames; the next peer connects") {
+TEST_CASE("shm: kill -9 of the peer loses only frames, the next peer connects") {
   const size_t shm_before = entries("/dev/shm");
   auto port = open_port(job());
   for (int round = 0; round < 10; ++round) {
