@@ -36,6 +36,8 @@ const char* weft_error_text(void);
 /* The name of a code or a status as in C++: "not_found", "remote_access_error". Static. */
 const char* weft_code_name(weft_code code);
 const char* weft_status_name(weft_status status);
+/* The usual cause of a status and what to do: one sentence, as in the log. Static. */
+const char* weft_status_reason(weft_status status);
 /* The version of the library: "0.1.0". Static. */
 const char* weft_version(void);
 

@@ -3,6 +3,7 @@
 #include "lib/driver/log_lines.hpp"
 
 #include "lib/base/clock.hpp"
+#include "lib/base/log/reasons.hpp"
 #include "lib/base/memory_permitting.hpp"
 #include "lib/driver/log_limit.hpp"
 
@@ -36,7 +37,10 @@ std::string tries_of(const transport::Incident& incident) {
 
 std::string text_of(const transport::Incident& incident, const Gid& local) {
   std::string text = ends_of(incident, local) + ": ";
-  if (incident.status == Status::success) return text += name(incident.event.type);
+  if (incident.status == Status::success) {
+    const EventType type = incident.event.type;
+    return text.append(name(type)).append(": ").append(base::reason(type));
+  }
   text += "a request ended in ";
   text += name(incident.status);
   text += tries_of(incident);

@@ -62,7 +62,7 @@ struct EventReport {
   Duration ago;
   std::string_view what;  // "port_error", "retry_exceeded"
   QpNum qp;               // 0: an event of the device
-  std::string_view why;   // of a request that failed: reason()
+  std::string_view why;   // its usual cause and what to do
 };
 
 struct Inspection {

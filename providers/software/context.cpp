@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "lib/base/log/reasons.hpp"
 #include "providers/software/region.hpp"
 
 namespace weft::software {
@@ -234,10 +235,10 @@ bool Context::inspect_common(verbs::Inspection& found, const std::atomic<bool>& 
       totals.collect(*driver);
       driver->machine().incidents().visit([&](const transport::Incident& incident) {
         const bool failed = incident.status != Status::success;
-        found.events.push_back({found.at - std::min(found.at, incident.at),
-                                failed ? name(incident.status) : name(incident.event.type),
-                                incident.qp,
-                                failed ? reason(incident.status) : std::string_view()});
+        found.events.push_back(
+            {found.at - std::min(found.at, incident.at),
+             failed ? name(incident.status) : name(incident.event.type), incident.qp,
+             failed ? reason(incident.status) : base::reason(incident.event.type)});
       });
     };
     if (driver->run_exclusive(inspect, closing)) {

@@ -223,7 +223,7 @@ class Memory(unittest.TestCase):
         self.a.qp.post_write(self.a.region[:8], address, rkey)
         done = self.a.next()
         self.assertEqual(done.status, weft.Status.REMOTE_ACCESS_ERROR)
-        with self.assertRaisesRegex(weft.CompletionError, "WRITE .* remote_access_error"):
+        with self.assertRaisesRegex(weft.CompletionError, "WRITE .* remote_access_error: .* rkey"):
             done.check()
 
 

@@ -120,6 +120,8 @@ static void rc(struct side* a, struct side* b) {
   const weft_completion refused = next(a, b);
   CHECK(refused.status == WEFT_REMOTE_ACCESS_ERROR);
   CHECK(strcmp(weft_status_name(refused.status), "remote_access_error") == 0);
+  CHECK(strstr(weft_status_reason(refused.status), "the peer refused the memory") != NULL);
+  CHECK(strcmp(weft_status_reason((weft_status)99), "not a status of this version") == 0);
 }
 
 static void uc(struct side* a, struct side* b) {

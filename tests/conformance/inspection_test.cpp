@@ -57,7 +57,7 @@ void events(Wire wire) {
   const auto has = [](const verbs::Inspection& found, std::string_view what, QpNum qp) {
     return std::any_of(found.events.begin(), found.events.end(), [&](const auto& event) {
       return event.what == what && event.qp == qp && event.ago >= Duration{} &&
-             event.ago < Duration::from_s(60);
+             event.ago < Duration::from_s(60) && event.why.find("rkey") != event.why.npos;
     });
   };
   CHECK(has(a, "remote_access_error", p.qa.number()));

@@ -28,6 +28,9 @@ ip addr add 10.9.9.1/24 dev drops && ip link set drops up &&
 ip neigh add 10.9.9.9 lladdr 02:00:00:00:00:09 dev drops &&
 mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$@" """
 
+# A program of this folder, for mistakes that the measuring programs do not make.
+SIDE = "user_errors_side.py"
+
 # One side: command, exit code, what it says.
 ALONE = {
     "no such provider": ("weft_write_bw -d rocket+udp:lo", 1, ['"rocket"', "roce, srd"]),
@@ -50,6 +53,8 @@ ALONE = {
                                           ["udp.mtu=4096", "at most"]),
     "no such secret": ("weft_write_bw --secret SECRETS/none 127.0.0.1", 1,
                        ["SECRETS/none", "No such file"]),
+    "more inline than a device has": ("weft_write_bw -I 65536 127.0.0.1", 1,
+                                      ["-I 65536", "at most 1024 bytes"]),
     "a secret that others may read": ("weft_write_bw --secret SECRETS/open 127.0.0.1", 1,
                                       ["SECRETS/open", "is not used", "chmod 600"]),
 }
@@ -75,6 +80,21 @@ TWO = {
                     [DIFFER, "-d", "roce+shm:a", "roce+shm:b"]),
     "another program": ("weft_write_bw -n 9", "weft_read_bw -n 9", [DIFFER, "weft_read_bw"],
                         [DIFFER]),
+    "a key of a region that is gone": (
+        f"{SIDE} dead_key", f"{SIDE} dead_key",
+        ["127.0.0.", "qp_access_error", "rkey is of no region of this protection domain any more"],
+        ["remote_access_error", "rkey is of no region there any more"]),
+    "a right is missing": (
+        f"{SIDE} read_only", f"{SIDE} read_only",
+        ["127.0.0.", "qp_access_error", "lacks the right (Access::remote_write"],
+        ["remote_access_error", "lacks the right (Access::remote_write"]),
+    "a receive is missing": (
+        f"{SIDE} no_receive", f"{SIDE} no_receive", ["posts no receive"],
+        ["rnr_retry_exceeded", "the peer had no receive posted", "post receives before"]),
+    "a receive is too small": (
+        f"{SIDE} small_receive", f"{SIDE} small_receive",
+        ["local_length_error", "post larger receives"],
+        ["remote_invalid_request", "its receive is too small"]),
     "another size": ("weft_write_bw -s 8", "weft_write_bw -s 16", [DIFFER, "[8]", "[16]"],
                      [DIFFER, "[8]", "[16]"]),
     "another service": ("weft_write_bw", "weft_write_bw -c UC", [DIFFER, '"RC"', '"UC"'],
@@ -98,6 +118,8 @@ LATER = TERMS.pack(b"WEFT", 999, 0, 1, bytes(8))
 
 def command(line, secrets):
     name, *words = line.replace("SECRETS", secrets).split()
+    if name == SIDE:
+        return [sys.executable, pathlib.Path(__file__).with_name(name), *words]
     return [BUILD / "bin" / name, *words]
 
 
@@ -133,6 +155,7 @@ class UserErrors(unittest.TestCase):
 
     def start(self, line, **how):
         environment = dict(os.environ, TMPDIR=self.folder.name, **how.pop("env", {}))
+        environment.setdefault("PYTHONPATH", str(BUILD / "lib/python"))
         words = command(line, self.secrets)
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, env=environment,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
@@ -237,6 +260,15 @@ class UserErrors(unittest.TestCase):
             pathlib.Path(modules, "port_dpdk.so").write_text("no module", encoding="ascii")
             self.end(self.start("weft_write_bw -d roce+dpdk:net_memif",
                                 env={"WEFT_MODULE_PATH": modules}), 1, [modules, "port_dpdk"])
+
+    def test_no_huge_pages(self):
+        if not (BUILD / "lib/weft/modules/port_dpdk.so").exists():
+            self.skipTest("built without libdpdk-dev")
+        if any(int(size.read_text("ascii")) for size in
+               pathlib.Path("/sys/kernel/mm/hugepages").glob("*/free_hugepages")):
+            self.skipTest("this machine has huge pages")
+        self.end(self.start("weft_write_bw -d roce+dpdk:net_null,dpdk.huge=1"), 1,
+                 ["no free huge pages", "/proc/sys/vm/nr_hugepages"])
 
     def test_few_descriptors(self):
         import resource

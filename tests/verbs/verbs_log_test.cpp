@@ -161,6 +161,10 @@ TEST_CASE("a failed request is one line that says what to do") {
                      to_string(b.device.attributes().gid) + " queue pair " +
                      std::to_string(b.qp.number().value) +
                      ": a request ended in remote_access_error: ") == 1);
+    // The other side says it of its region; a queue pair of SRD stays as it is.
+    const std::string told = " queue pair " + std::to_string(b.qp.number().value) +
+                             ": qp_access_error: the peer named memory that it may not use here";
+    if (a.device.attributes().qp_type == QpType::rc) CHECK(lines.with(told) == 1);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "lib/adapters/c/call.hpp"
+#include "weft/log.hpp"
 
 namespace weft::c {
 
@@ -47,6 +48,11 @@ const char* weft_code_name(weft_code code) {
 const char* weft_status_name(weft_status status) {
   if (status < WEFT_SUCCESS || status > WEFT_FATAL) return "unknown";
   return weft::name(static_cast<weft::Status>(status)).data();
+}
+
+const char* weft_status_reason(weft_status status) {
+  if (status < WEFT_SUCCESS || status > WEFT_FATAL) return "not a status of this version";
+  return weft::reason(static_cast<weft::Status>(status)).data();
 }
 
 const char* weft_version(void) { return WEFT_VERSION; }

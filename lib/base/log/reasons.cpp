@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The usual cause of each status and what to do: one text for the log, weft_stat and the programs.
+// The usual cause of each status and event, and what to do: one text for the log, weft_stat and the
+// programs.
+#include "lib/base/log/reasons.hpp"
+
 #include "weft/log.hpp"
 
 namespace weft {
@@ -50,6 +53,45 @@ std::string_view reason(Status status) noexcept {
       return "the device failed: close it and open it again";
   }
   return "not a status of this version";
+}
+
+std::string_view base::reason(EventType type) noexcept {
+  switch (type) {
+    case EventType::qp_fatal:
+      return "the queue pair is in ERR: the first completion that is not flushed says why";
+    case EventType::qp_request_error:
+      return "the peer sent what this queue pair does not take, and is told so: compare types, "
+             "sizes "
+             "of receives, max_rd_atomic and QueuePairAttributes::access";
+    case EventType::qp_access_error:
+      return "the peer named memory that it may not use here, and is told so: its rkey is of no "
+             "region of this protection domain any more, the range leaves the region, or the "
+             "region "
+             "lacks the right (Access::remote_write and the like)";
+    case EventType::comm_established:
+      return "the peer's first packet came: move to RTS";
+    case EventType::sq_drained:
+      return "what was posted before SQD has completed";
+    case EventType::last_wqe_reached:
+      return "the queue pair takes no more from its shared receive queue";
+    case EventType::srq_limit_reached:
+      return "the shared receive queue runs short: post receives, and arm_limit() again";
+    case EventType::cq_error:
+      return "completions are lost: poll more often, or give the completion queue a larger "
+             "capacity";
+    case EventType::port_active:
+      return "the interface works again";
+    case EventType::port_error:
+      return "the interface is down: packets are lost until it is up, and requests fail when their "
+             "retries are used up";
+    case EventType::device_fatal:
+      return "the device failed: close it and open it again";
+    case EventType::gid_change:
+      return "an address was removed from the interface, or came back: peers reach only one that "
+             "is "
+             "there";
+  }
+  return "not an event of this version";
 }
 
 }  // namespace weft

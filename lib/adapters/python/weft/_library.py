@@ -86,8 +86,9 @@ class CompletionError(Error):
     """A request completed with a status other than SUCCESS: Completion.check()."""
 
     def __init__(self, completion):
+        reason = ffi.string(lib.weft_status_reason(completion.status)).decode()
         super().__init__(f"{completion.type.name} with id {completion.id} of queue pair "
-                         f"{completion.qp_number:#x}: {completion.status.name.lower()}")
+                         f"{completion.qp_number:#x}: {completion.status.name.lower()}: {reason}")
         self.completion = completion
 
 
