@@ -2,8 +2,8 @@
 // RCCC, the receiver's control of Ultra Ethernet 1.0 (a descendant of NDP and EQDS): a sender
 // begins with a window of speculative credit, carries a credit request in each packet, and from the
 // receiver's first answer on sends only what it is granted. The sender is a controller
-// (rccc.cpp, kinds rccc and nscc+rccc); the receiver is one CreditPacer per host, which grants
-// credit at just under the rate of the host's link, round robin, so that an incast's packets
+// (rccc.cpp, kinds rccc, eqds and nscc+rccc); the receiver is one CreditPacer per host, which
+// grants credit at just under the rate of the host's link, round robin, so that an incast's packets
 // arrive one after the other for any number of senders.
 //
 // Structure and constants are those of the UEC simulator (uet-htsim).

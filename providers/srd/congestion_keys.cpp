@@ -17,7 +17,8 @@ Result<void> examine(std::string_view name, const congestion::Kind& kind) {
     return Error{Code::not_supported,
                  "cc=" + std::string(name) +
                      " needs a record of every hop, for which SRD packets have no room; try hpcc "
-                     "(in its digest form), nscc, rccc, nscc+rccc, mswift or dcqcn-nic"};
+                     "(in its digest form), nscc, smartt, rccc, eqds, nscc+rccc, mswift or "
+                     "dcqcn-nic"};
   return {};
 }
 

@@ -124,6 +124,14 @@ class Nccl(unittest.TestCase):
     def test_rc(self):
         self.passes(2, "roce+udp:lo")
 
+    def test_what_is_opened_unasked(self):
+        """Ranks of one host through shared memory, each connected and registered as by UDP."""
+        self.passes(4, "srd+auto:lo")
+        self.passes(2, "roce+auto:lo", SIZES[:4])
+
+    def test_protected(self):
+        self.passes(2, "srd+udp:lo,secure=psk", SIZES[:4])
+
     def test_two_devices(self):
         self.passes(2, f"srd+udp:lo;srd+{SHM}", used=2)
 
@@ -134,7 +142,7 @@ class Nccl(unittest.TestCase):
         self.passes(2, "srd+udp:lo", (64 << 20, (16 << 20) + 4))
 
     def test_a_killed_rank(self):
-        for device in ("srd+udp:lo", f"srd+{SHM}", "roce+udp:lo"):
+        for device in ("srd+auto:lo", "srd+udp:lo", f"srd+{SHM}", "roce+udp:lo"):
             with self.subTest(device=device), Ranks(2, device, "survivor", 8 << 20) as ranks:
                 for rank in range(2):
                     self.assertEqual(ranks.line(rank, 0), "ready")

@@ -49,6 +49,26 @@ TEST_CASE("an RTO does not end speculation, a NAK and a grant do") {
   CHECK(other.credit(preset) == 256);
 }
 
+TEST_CASE("eqds begins with 64 packets whatever the network, and is granted one at a time") {
+  for (const int64_t us : {1, 14, 1000}) {
+    const Result<Preset> preset = make_preset(
+        "eqds", {.line = Rate::from_gbps(100), .rtt = Duration::from_us(us), .network = {}});
+    REQUIRE(preset);
+    Controller sender;
+    sender.start(*preset);
+    CHECK(sender.window() == kNoWindow);
+    CHECK(sender.credit(*preset) == 64 * 4150);
+    sender.on_credit(*preset, {.now = Instant{1}, .bytes = 4096});
+    CHECK(sender.credit(*preset) == 4096);
+    sender.on_credit(*preset, {.now = Instant{2}, .bytes = 1'000'000});
+    CHECK(sender.credit(*preset) == 64 * 4150);
+    const CreditPacer::Rules rules = credit_rules(*preset);
+    CHECK(rules.grant_bytes == 4096);
+    CHECK(rules.most_bytes == 64 * 4150);
+    CHECK(rules.bits_per_second == 99e9);
+  }
+}
+
 TEST_CASE("other controllers need no credit") {
   const Preset preset = rccc_preset("nscc");
   Controller sender;

@@ -26,9 +26,10 @@ TEST_CASE("every controller has a preset with and without a window, and starts a
       controller.start(*preset);
       CHECK(controller.rate() == 100e9);
       // 12,240 ns at 100 Gb/s.
-      // swift and mswift have a window of their own, nscc one of 1.5 BDP.
+      // swift and mswift have a window of their own, nscc and smartt one of 1.5 BDP.
       const bool bounded = preset->windowed || kind->name.ends_with("swift");
-      const bool wider = !preset->windowed && kind->name.starts_with("nscc");
+      const bool wider =
+          !preset->windowed && (kind->name.starts_with("nscc") || kind->name == "smartt");
       CHECK(controller.window() == (wider ? 229500 : bounded ? 153000 : kNoWindow));
     }
   }

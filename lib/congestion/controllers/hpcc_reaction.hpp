@@ -10,9 +10,6 @@
 
 namespace weft::congestion {
 
-// Parameters of both kinds, in this order.
-enum HpccParameter : size_t { kEta = 1, kMaxStage, kAdditive };
-
 struct HpccReference {
   double rate;           // Rc, bits per second
   uint64_t last_update;  // what had been sent when it moved last; 0: no acknowledgement yet
@@ -21,6 +18,7 @@ struct HpccReference {
 
 inline double react(HpccReference& reference, const Preset& preset, double utilisation,
                     const Ack& ack) {
+  enum : size_t { kEta = 1, kMaxStage, kAdditive };  // parameters of both kinds, in this order
   const bool multiplies = utilisation >= preset[kEta] || reference.stage >= preset[kMaxStage];
   const double additive = preset[kAdditive] * 1e6;
   double rate = reference.rate + additive;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The sender of RCCC, alone and beside NSCC's window: credit that is spent by sending and refilled
-// by grants.
+// by grants. EQDS, its ancestor, differs in its defaults: its speculative credit is a number of
+// packets whatever the network, and a grant is one packet.
 #include "lib/congestion/rccc.hpp"
 
 #include <algorithm>
@@ -32,6 +33,19 @@ constexpr std::array<Parameter, kBothRows> both_rows() {
   return rows;
 }
 constexpr std::array<Parameter, kBothRows> kBoth = both_rows();
+
+// In the places of rccc's, and the size of a packet.
+constexpr size_t kFirstPackets = kFirstRtts, kEqdsMtu = kRcccParameters;
+constexpr std::array<Parameter, kEqdsMtu + 1> kEqdsRows = {{
+    {"min_rate_mbps", "Mb/s", 1000, kNoSource, {}, "not used"},
+    {"first_packets", "packets", 64,
+     "uet-htsim, DEFAULT_CWND: speculative credit; also the most to hold"},
+    {"grant_bytes", "B", 4096, "uet-htsim, EqdsPullPacer: one packet in one grant"},
+    {"grant_share", "share of the link", 0.99,
+     "uet-htsim, EqdsPullPacer: all grants of a host together"},
+    {"mtu_bytes", "B", 4150, "uet-htsim, EqdsSrc::_mtu: a full packet on the wire",
+     Follows::packet_bytes},
+}};
 
 double parameter(const Preset& preset, RcccParameter which) {
   const bool behind_nscc = preset.kind->parameters.data() == kBoth.data();
@@ -104,6 +118,8 @@ int64_t both_credit(const State& state) { return own<Both>(state).rccc.credit; }
 }  // namespace
 
 int64_t most_credit(const Preset& preset) {
+  if (preset.kind->parameters.data() == kEqdsRows.data())
+    return static_cast<int64_t>(std::min(preset[kFirstPackets] * preset[kEqdsMtu], 1e15));
   const double bdp = preset.base_rtt_ns * preset.line_rate / 8e9;
   return static_cast<int64_t>(std::min(parameter(preset, kFirstRtts) * bdp, 1e15));
 }
@@ -130,6 +146,21 @@ constexpr Kind kRccc = {.name = "rccc",
                         .on_sent = on_sent,
                         .credit = credit};
 
+constexpr Kind kEqds = {.name = "eqds",
+                        .what = "EQDS: credit from the receiver, packet by packet",
+                        .paper =
+                            "Olteanu et al., An edge-queued datagram service for all "
+                            "datacenter traffic, NSDI 2022",
+                        .signal = Signal::credit,
+                        .sprayed = true,
+                        .parameters = kEqdsRows,
+                        .start = start,
+                        .on_ack = on_ack,
+                        .on_loss = on_loss,
+                        .on_credit = on_credit,
+                        .on_sent = on_sent,
+                        .credit = credit};
+
 constexpr Kind kNsccRccc = {.name = "nscc+rccc",
                             .what = "Ultra Ethernet: nscc's window and rccc's credit",
                             .paper = "Ultra Ethernet Specification 1.0, sections 3.6.13 and 3.6.14",
@@ -146,6 +177,6 @@ constexpr Kind kNsccRccc = {.name = "nscc+rccc",
 
 }  // namespace
 
-WEFT_CONTROLLERS(rccc, &kRccc, &kNsccRccc);
+WEFT_CONTROLLERS(rccc, &kRccc, &kEqds, &kNsccRccc);
 
 }  // namespace weft::congestion
