@@ -67,7 +67,7 @@ inline constexpr uint8_t kSolicited = 0x40;   // wakes who waits for solicited c
 inline constexpr uint8_t kRetransmission = 0x20;
 inline constexpr uint8_t kFragment = 0x10;   // SrdFragment follows: the message has more packets
 inline constexpr uint8_t kImmediate = 0x08;  // SrdImmediate follows
-inline constexpr uint8_t kProtected = 0x04;      // authenticated encryption: protection.hpp
+inline constexpr uint8_t kProtected = 0x04;  // authenticated encryption: protection.hpp
 inline constexpr uint8_t kCreditRequest = 0x02;  // SrdCreditRequest follows
 inline constexpr uint8_t kOrdered = 0x01;        // SrdOrder follows
 }  // namespace srd_flag

@@ -14,6 +14,7 @@ Operators:
 import dataclasses
 import json
 import pathlib
+import re
 import subprocess
 
 SWAPS = {"<": ("bound", "<="), "<=": ("bound", "<"), ">": ("bound", ">="), ">=": ("bound", ">"),
@@ -192,7 +193,8 @@ class Finder:
 
 
 def render(text, mutants):
-    """The text of a file with its mutants {number: Mutant}; nested ones within each other."""
+    """The text of a file with its mutants {number: Mutant}; nested ones within each other. Each line
+    keeps its number, by which the compiler names a mutant that does not compile."""
     order = sorted(mutants.items(), key=lambda m: (m[1].begin, -m[1].end, m[0]))
 
     def plain(begin, end):
@@ -214,6 +216,7 @@ def render(text, mutants):
         if mutant.statement:
             return f"if (!weft_mutation::is({number})) {original}"
         changed = "".join(p if isinstance(p, str) else plain(*p) for p in mutant.pieces)
+        changed = re.sub(r"(//[^\n]*)?\n\s*", " ", changed)  # the file keeps its lines
         return f"(weft_mutation::is({number}) ? ({changed}) : ({original}))"
 
     # Crossing extents cannot be: drop the later one.

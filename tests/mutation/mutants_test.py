@@ -26,7 +26,8 @@ int difference(int a, int b) { return a - b; }
 int work(int a, int b, Kind kind) {
   int sum = 0;
   sum += difference(a, b);
-  if (a < b && kind == Kind::two) sum = sum * 3;
+  if (a < b &&  // both
+      kind == Kind::two) sum = sum * 3;
   switch (a) {
     case 1:
       return -1;
@@ -64,7 +65,7 @@ class Mutants(unittest.TestCase):
         self.assertLessEqual({
             ("bound", "a < b", "a <= b"),
             ("condition", "kind == Kind::two", "kind != Kind::two"),
-            ("condition", "a < b && kind == Kind::two", "a < b || kind == Kind::two"),
+            ("condition", "a < b &&  // both\n      kind == Kind::two", "a < b || kind == Kind::two"),
             ("arithmetic", "a - b", "a + b"),
             ("arithmetic", "sum * 3", "sum / 3"),
             ("by_one", "3", "3 + 1"),
@@ -81,6 +82,7 @@ class Mutants(unittest.TestCase):
     def test_one_build_holds_all(self):
         text, held = mutants.render(SOURCE.encode(), self.found)
         self.assertEqual(held, set(self.found))
+        self.assertEqual(text.count(b"\n"), SOURCE.count("\n"))
         mutated = self.root / "mutated.cpp"
         mutated.write_bytes(f'#include "{HEADER}"\n'.encode() + text)
         program = self.root / "program"

@@ -16,25 +16,25 @@ the last one that is a day older than HEAD; the seed is HEAD, and rooms of many 
 come first. With --within SECONDS mutants that are left when the time is over are not tried, and
 counted; further rooms are not begun.
 
-Usage: mutate.py ROOM [COUNT [SEED]] [--only NUMBER...] [--since COMMIT] [--within SECONDS], after
-the room's test programs were built in build/release; `./dev mutate` does both.
+Usage: mutate.py ROOM [COUNT [SEED]] [--only NUMBER...] [--since COMMIT] [--within SECONDS]
+[--jobs N], after the room's test programs were built in build/release; `./dev mutate` does both.
+--prepare here and --prepared on a machine with more processors share the work.
 """
 import argparse
 import collections
-import os
+import concurrent.futures
+import json
 import pathlib
 import random
 import re
-import shlex
 import subprocess
 import sys
 import time
 
 import mutants
+from programs import Programs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build/release"
-HEADER = pathlib.Path(__file__).with_name("mutant.hpp")
 EQUIVALENT = pathlib.Path(__file__).with_name("equivalent.txt")
 # Folder, namespace and test programs of each room that can be mutated.
 ROOMS = {"wire": ("lib/wire", "weft::wire", ["wire_tests", "wire_neighbour_test"]),
@@ -58,7 +58,6 @@ ROOMS = {"wire": ("lib/wire", "weft::wire", ["wire_tests", "wire_neighbour_test"
          "msccl": ("lib/collective/msccl", "weft::collective", ["collective_msccl_tests"]),
          "sim": ("lib/sim", "weft::sim", ["sim_tests"]),
          "job": ("lib/job", "weft::job", ["job_tests"])}
-ENVIRONMENT = {"WEFT_TEST_SCALE": "0.1", "WEFT_SEED": "1", "RC_PARAMS": "seed=1"}
 
 
 def find(room, names=None):
@@ -86,139 +85,6 @@ def described(number, mutant):
     changed = "" if mutant.statement else " ".join("".join(
         p if isinstance(p, str) else text[p[0]:p[1]].decode() for p in mutant.pieces).split())
     return f"{number} {mutant.file}:{line_of(mutant)} {mutant.operator}: {original} -> {changed}"
-
-
-def ninja(*words):
-    return subprocess.run(["ninja", "-C", str(BUILD), *words], stdout=subprocess.PIPE, text=True,
-                          check=True).stdout.splitlines()
-
-
-class Programs:
-    """Copies of the test programs of a room, which hold mutants."""
-
-    def __init__(self, room):
-        self.targets = ROOMS[room][2]
-        self.folder = ROOT / "build/mutation" / room
-        self.commands = ninja("-t", "commands", *self.targets)
-
-    def write(self, chosen):
-        """Writes the mutated files, and returns the numbers that they hold."""
-        held, by_file = set(), collections.defaultdict(dict)
-        for number, mutant in chosen.items():
-            by_file[mutant.file][number] = mutant
-        for name, those in by_file.items():
-            text, kept = mutants.render((ROOT / name).read_bytes(), those)
-            held |= kept
-            target = self.folder / "tree" / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            guarded = f'#include "{HEADER}"\n#line 1 "{ROOT / name}"\n'.encode() + text
-            target.write_bytes(guarded)
-        return held, set(by_file)
-
-    def build(self, files):
-        """Compiles what includes the files, and links: what the compiler says, "" if all is well.
-        Everything that includes a mutated header reads the copy: it comes first in -I."""
-        tree = self.folder / "tree"
-        for name in self.including(files):
-            if not (tree / name).exists() or name not in files:
-                (tree / name).parent.mkdir(parents=True, exist_ok=True)
-                (tree / name).write_bytes((ROOT / name).read_bytes())
-        fresh, errors = {}, []
-        for command in self.commands:
-            words = shlex.split(command.split(" && cd ")[0].removeprefix(": && "))
-            if "-c" in words:
-                self.compile(words, files, fresh, errors)
-            elif not errors and any(word in fresh for word in words):
-                self.link(words, fresh)
-        return errors
-
-    def including(self, files):
-        """The files of all that is compiled with one of `files`."""
-        folders = ("lib/", "providers/", "include/", "tests/")
-        return {each for deps in self.dependencies().values() if deps & files
-                for each in deps if each.startswith(folders)}
-
-    def dependencies(self):
-        """The files of the tree that each object depends on."""
-        if not hasattr(self, "known"):
-            self.known, out = {}, None
-            for line in ninja("-t", "deps"):
-                if line and not line.startswith(" "):
-                    out = line.split(": #deps")[0]
-                    self.known[out] = set()
-                elif out and line.strip().startswith(str(ROOT) + "/"):
-                    self.known[out].add(line.strip()[len(str(ROOT)) + 1:])
-            wanted = {w for c in self.commands for w in c.split()}
-            self.known = {o: d for o, d in self.known.items() if o in wanted}
-        return self.known
-
-    def compile(self, words, files, fresh, errors):
-        out, source = words[words.index("-o") + 1], words[words.index("-c") + 1]
-        if not self.dependencies().get(out, set()) & files or "precompiled" in out:
-            return
-        target = self.folder / "objects" / out
-        target.parent.mkdir(parents=True, exist_ok=True)
-        tree = self.folder / "tree"
-        if "/Unity/" in source:
-            text = pathlib.Path(source).read_text().replace(f'"{ROOT}/', f'"{tree}/')
-            source = str(target.with_suffix(".cpp"))
-            pathlib.Path(source).write_text(text)
-        else:
-            source = source.replace(str(ROOT), str(tree))
-        rest = [w for w in words if w not in ("-Werror", "-MD")
-                and pathlib.Path(w).name != "ccache"]
-        for flag in ("-MT", "-MF", "-o", "-c"):
-            if flag in rest:
-                del rest[rest.index(flag):rest.index(flag) + 2]
-        rest = [rest[0], f"-I{tree}/include", f"-I{tree}", "-w", "-g0", *rest[1:], "-w"]
-        told = subprocess.run([*rest, "-o", str(target), "-c", source], cwd=BUILD,
-                              stderr=subprocess.PIPE, text=True, check=False)
-        if told.returncode:
-            errors.append(told.stderr)
-        fresh[out] = str(target)
-
-    def link(self, words, fresh):
-        for part in " ".join(words).split(" && "):
-            words = part.split()
-            is_archive = words[0].endswith("/ar")
-            if not is_archive and "-o" not in words:
-                continue  # an index, or the old archive is removed
-            out = words[2] if is_archive else words[words.index("-o") + 1]
-            target = str(self.folder / ("lib" if is_archive else "bin") / pathlib.Path(out).name)
-            pathlib.Path(target).parent.mkdir(parents=True, exist_ok=True)
-            pathlib.Path(target).unlink(missing_ok=True)
-            words = [target if w == out else fresh.get(w, w) for w in words]
-            subprocess.run(words, cwd=BUILD, check=True)
-            fresh[out] = target
-
-    def run(self, number, files, limit_s, reached=None):
-        """(passed, seconds) of test files, as (program, name), with the mutant."""
-        begin, by_program = time.monotonic(), collections.defaultdict(list)
-        for program, name in files:
-            by_program[program].append(name)
-        passed = all(self.run_program(number, program, names, limit_s, reached)
-                     for program, names in by_program.items())
-        return passed, time.monotonic() - begin
-
-    def run_program(self, number, program, names, limit_s, reached):
-        environment = {**os.environ, **ENVIRONMENT, "WEFT_MUTANT": str(number)}
-        if reached:
-            environment["WEFT_MUTANTS_REACHED"] = str(reached)
-        command = [str(self.folder / "bin" / program), "-a", "-#",
-                   ",".join(f"[#{name}]~[.]" for name in names)]
-        try:
-            return subprocess.run(command, env=environment, cwd=self.folder, timeout=limit_s,
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  check=False).returncode == 0
-        except subprocess.TimeoutExpired:
-            return False
-
-    def test_files(self):
-        for program in self.targets:
-            text = subprocess.run([str(self.folder / "bin" / program), "-#", "-t"],
-                                  stdout=subprocess.PIPE, text=True, check=False).stdout
-            for name in sorted(set(re.findall(r"\[#(\w+)\]", text))):
-                yield program, name
 
 
 def build_without_broken(program, chosen):
@@ -293,35 +159,67 @@ def draw_rooms(lines, seed):
             for room in shuffled({room: sum(files.values()) for room, files in counts.items()})]
 
 
-def count_verdicts(room, chosen, end):
-    """What became of the mutants {number: mutant} of a room. At `end` it stops."""
-    program = Programs(room)
-    chosen = build_without_broken(program, chosen)
-    reaching, times = collections.defaultdict(list), {}
-    for name in program.test_files():
-        reached = program.folder / "reached"
+class Trial:
+    """Mutants that were built into the programs of a room, which their tests are to find."""
+
+    def __init__(self, program, told):
+        self.program = program
+        self.told = told  # number: what it is, as a line, and whether only the compiler may run it
+        self.reaching, self.times = collections.defaultdict(list), {}
+
+    @staticmethod
+    def build(room, chosen):
+        program = Programs(room, ROOMS[room][2])
+        chosen = build_without_broken(program, chosen)
+        return Trial(program, {number: {"what": described(number, mutant),
+                                        "constexpr": mutant.constexpr}
+                               for number, mutant in chosen.items()})
+
+    def save(self):
+        """For load(), in another process or on a machine that has build/mutation of this one."""
+        (self.program.folder / "mutants.json").write_text(json.dumps(self.told))
+
+    @staticmethod
+    def load(room):
+        program = Programs(room, ROOMS[room][2])
+        told = json.loads((program.folder / "mutants.json").read_text())
+        return Trial(program, {int(number): each for number, each in told.items()})
+
+    def find_reaching(self, name):
+        """Which mutants a test file reaches, and how long it takes without one."""
+        reached = self.program.folder / f"reached-{name[1]}"
         reached.unlink(missing_ok=True)
-        passed, times[name] = program.run(0, [name], 600, reached)
+        passed, taken = self.program.run(0, [name], 600, reached)
         if not passed:
-            sys.exit(f"mutate: {name[1]} fails without a mutant")
-        for number in map(int, reached.read_text().split() if reached.exists() else ()):
-            reaching[number].append(name)
-    excused, result = excuses(), collections.Counter()
-    for number, mutant in chosen.items():
-        if time.monotonic() > end:
-            result["left"] += 1
-            continue
-        text = described(number, mutant)
-        key = re.sub(r"^\d+ ([\w./]+):\d+ ", r"\1 ", text)
-        files = sorted(reaching[number], key=times.get)
-        limit_s = 10 + 10 * sum(times[f] for f in files)
-        survived = not files or program.run(number, files, limit_s)[0]
-        verdict = "killed" if not survived else "equivalent" if key in excused else \
-            "survived" if files else "constant" if mutant.constexpr else "unreached"
-        result[verdict] += 1
-        if verdict != "killed":
-            print(f"{verdict} {text}", flush=True)
-    return result
+            print(f"mutate: {name[1]} fails without a mutant and is left out", flush=True)
+            return name, None, ()
+        return name, taken, reached.read_text().split() if reached.exists() else ()
+
+    def verdict(self, number):
+        """What became of a mutant: a word that summary() counts."""
+        files = sorted(self.reaching[number], key=self.times.get)
+        limit_s = 10 + 10 * sum(self.times[f] for f in files)
+        survived = not files or self.program.run(number, files, limit_s)[0]
+        key = re.sub(r"^\d+ ([\w./]+):\d+ ", r"\1 ", self.told[number]["what"])
+        return "killed" if not survived else "equivalent" if key in excuses() else \
+            "survived" if files else "constant" if self.told[number]["constexpr"] else "unreached"
+
+    def count(self, end, jobs):
+        """What became of all, `jobs` at a time. At `end` no other is begun."""
+        result = collections.Counter()
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            for name, taken, numbers in pool.map(self.find_reaching, self.program.test_files()):
+                self.times[name] = taken
+                for number in map(int, numbers):
+                    self.reaching[number].append(name)
+
+            def judge(number):
+                return "left" if time.monotonic() > end else self.verdict(number)
+            for number, verdict in zip(self.told, pool.map(judge, self.told)):
+                result[verdict] += 1
+                if verdict not in ("killed", "left"):
+                    print(f"{verdict} {self.told[number]['what']}", flush=True)
+        return result
 
 
 def summary(what, result):
@@ -343,6 +241,10 @@ def parse():
                         help="beginnings of the names of files to draw from")
     parser.add_argument("--since", help="changed: the commit before; default: a day before HEAD")
     parser.add_argument("--within", type=float, default=float("inf"), help="seconds")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants tried at a time")
+    parser.add_argument("--prepare", action="store_true", help="build the mutants, try none")
+    parser.add_argument("--prepared", action="store_true",
+                        help="try those that --prepare built into build/mutation/ROOM")
     parser.add_argument("--programs", action="store_true", help="name its test programs")
     return parser.parse_args()
 
@@ -359,16 +261,25 @@ def score_changed(given, since, end):
         rooms += 1
         every = {number: mutant for number, mutant in enumerate(find(room, set(files)), 1)
                  if line_of(mutant) in lines[room][mutant.file]}
-        result += score(room, every, given.count, seed, end)
+        result += score(room, every, seed, end, given)
     print(f"changed: {rooms} of {len(lines)} rooms were tried")
     return result
 
 
-def score(room, every, count, seed, end, only=None):
-    drawn = only or random.Random(seed).sample(sorted(every), min(count, len(every)))
+def score(room, every, seed, end, given):
+    count = min(given.count, len(every))
+    drawn = given.only or random.Random(seed).sample(sorted(every), count)
     print(f"{room}: {len(every)} mutants, {len(drawn)} drawn with seed {seed}", flush=True)
     chosen = {number: every[number] for number in sorted(drawn)}
-    result = count_verdicts(room, chosen, end) if chosen else collections.Counter()
+    return try_all(room, Trial.build(room, chosen), end, given) if chosen else \
+        collections.Counter()
+
+
+def try_all(room, trial, end, given):
+    if given.prepare:
+        trial.save()
+        return collections.Counter()
+    result = trial.count(end, given.jobs)
     print(summary(room, result), flush=True)
     return result
 
@@ -383,11 +294,13 @@ def main():
         return print(*sorted({p for room in rooms for p in ROOMS[room][2]}))
     if changed:
         result = score_changed(given, since, end)
+    elif given.prepared:
+        result = try_all(given.room, Trial.load(given.room), end, given)
     else:
         every = {number: mutant for number, mutant in enumerate(find(given.room), 1)
                  if mutant.file.startswith(tuple(given.files))}
         seed = 1 if given.seed is None else given.seed
-        result = score(given.room, every, given.count, seed, end, given.only)
+        result = score(given.room, every, seed, end, given)
     return 1 if result["survived"] or result["unreached"] else 0
 
 
