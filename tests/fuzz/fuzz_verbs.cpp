@@ -2,7 +2,7 @@
 // The drop-in libibverbs with sequences of calls whose arguments are drawn from the input, against
 // a model of which must fail with which errno (verbs_model.hpp). A call that fails changes nothing;
 // at the end each object can be destroyed. The queue pairs have no peer.
-#include "tests/fuzz/verbs_objects.hpp"
+#include "tests/fuzz/verbs_extended.hpp"
 
 using weft::fuzz::device;
 using weft::fuzz::Input;
@@ -12,18 +12,45 @@ using weft::fuzz::transition;
 
 namespace {
 
-class Program : public weft::fuzz::VerbsObjects {
+class Program : public weft::fuzz::ExtendedObjects {
  public:
   void step(Input& input) {
     static constexpr void (Program::*kCalls[])(Input&) = {
-        &Program::make_domain,   &Program::make_channel, &Program::make_queue,
-        &Program::make_region,   &Program::make_shared,  &Program::make_pair,
-        &Program::make_pair,     &Program::make_address, &Program::make_window,
-        &Program::destroy_any,   &Program::destroy_any,  &Program::modify,
-        &Program::modify,        &Program::modify,       &Program::post_send,
-        &Program::post_receive,  &Program::query_pair,   &Program::query_port,
-        &Program::resize_queue,  &Program::poll,         &Program::change_group,
+        &Program::make_domain,
+        &Program::make_channel,
+        &Program::make_queue,
+        &Program::make_region,
+        &Program::make_shared,
+        &Program::make_pair,
+        &Program::make_pair,
+        &Program::make_address,
+        &Program::make_window,
+        &Program::destroy_any,
+        &Program::destroy_any,
+        &Program::modify,
+        &Program::modify,
+        &Program::modify,
+        &Program::post_send,
+        &Program::post_receive,
+        &Program::query_pair,
+        &Program::query_port,
+        &Program::resize_queue,
+        &Program::poll,
+        &Program::change_group,
         &Program::resize_shared,
+        &Program::destroy_any,
+        &Program::make_thread_domain,
+        &Program::make_memory,
+        &Program::make_region_of_memory,
+        &Program::make_null_region,
+        &Program::change_region,
+        &Program::make_xrc_domain,
+        &Program::make_shared_of_xrc,
+        &Program::post_shared_receive,
+        &Program::make_parent_domain,
+        &Program::take_events,
+        &Program::query_tables,
+        &Program::refused,
     };
     (this->*kCalls[input.take<uint8_t>() % std::size(kCalls)])(input);
   }
@@ -104,6 +131,15 @@ class Program : public weft::fuzz::VerbsObjects {
     const int error = ibv_post_send(pair->verbs, &wr, &bad);
     const bool can = state >= IBV_QPS_RTS;
     require(can || error == EINVAL, "ibv_post_send before RTS");
+    const bool known = wr.opcode <= IBV_WR_LOCAL_INV || wr.opcode == IBV_WR_SEND_WITH_INV;
+    require(known || error == EINVAL, "ibv_post_send with an unknown opcode");
+    require(pair->state.type != IBV_QPT_UD || error == EINVAL, "ibv_post_send without an ah");
+    const bool too_many = wr.opcode != IBV_WR_LOCAL_INV && wr.num_sge > 0 &&
+                          static_cast<uint32_t>(wr.num_sge) > pair->state.max_send_sge;
+    require(!too_many || error == EINVAL || error == ENOMEM, "ibv_post_send with too many entries");
+    if (can && pair->state.type == IBV_QPT_RC && wr.opcode < IBV_WR_RDMA_READ && wr.num_sge >= 0 &&
+        !too_many)
+      require(error == 0 || error == ENOMEM, "ibv_post_send of RC");
     require(wr.num_sge >= 0 || error == EINVAL, "ibv_post_send with a negative num_sge");
     require(error == 0 || error == EINVAL || error == ENOMEM || error == EOPNOTSUPP, "its errno");
     require(error == 0 || bad == &wr, "bad_wr of ibv_post_send");

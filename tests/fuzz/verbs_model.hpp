@@ -92,10 +92,11 @@ class Objects {
   // All of them, whose users are gone.
   template <class Destroy, class Release>
   void destroy_all(Destroy destroy, Release release) {
-    for (const Row& row : rows_) {
-      require(row.users == 0, "users that the model has lost");
-      require(destroy(row.verbs) == 0, "destruction at the end");
-      release(row.state);
+    // The newest first: one may use an older one of its kind.
+    for (auto row = rows_.rbegin(); row != rows_.rend(); ++row) {
+      require(row->users == 0, "users that the model has lost");
+      require(destroy(row->verbs) == 0, "destruction at the end");
+      release(row->state);
     }
     rows_.clear();
     gone_.clear();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The objects of fuzz_verbs, made and destroyed with arguments that are drawn from the input, and
-// the errno that each call must have.
+// The objects of fuzz_verbs that most programs make, made and destroyed with arguments that are
+// drawn from the input, and the errno that each call must have. verbs_extended.hpp has the others.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
@@ -20,6 +21,20 @@ struct Nothing {};
 struct OfDomain {
   ibv_pd* pd;
 };
+struct DomainState {  // of a parent domain: what it was made of
+  ibv_pd* original = nullptr;
+  ibv_td* td = nullptr;
+};
+struct RegionState {
+  ibv_pd* pd;
+  bool changeable = false;  // by ibv_rereg_mr
+  ibv_dm* dm = nullptr;
+};
+struct SharedState {
+  ibv_pd* pd;
+  ibv_xrcd* xrcd = nullptr;  // of XRC
+  ibv_cq* cq = nullptr;
+};
 struct QueueState {
   ibv_comp_channel* channel;
 };
@@ -34,6 +49,10 @@ struct PairState {
 
 inline std::array<char, 8192> memory;
 
+inline void set_nonblocking(int fd) {
+  require(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0, "O_NONBLOCK");
+}
+
 // The device of all inputs: one of this process alone, in which nothing runs between the calls.
 inline ibv_context* device() {
   static ibv_context* const context = [] {
@@ -45,6 +64,7 @@ inline ibv_context* device() {
     ibv_context* opened = ibv_open_device(list[0]);
     require(opened != nullptr, "the device opens");
     ibv_free_device_list(list);
+    set_nonblocking(opened->async_fd);
     return opened;
   }();
   return context;
@@ -65,11 +85,14 @@ class VerbsObjects {
     pairs_.destroy_all(ibv_destroy_qp, [&](const PairState& state) { release(state); });
     windows_.destroy_all(ibv_dealloc_mw, [&](const OfDomain& of) { --domains_.of(of.pd).users; });
     addresses_.destroy_all(ibv_destroy_ah, [&](const OfDomain& of) { --domains_.of(of.pd).users; });
-    regions_.destroy_all(ibv_dereg_mr, [&](const OfDomain& of) { --domains_.of(of.pd).users; });
-    shared_.destroy_all(ibv_destroy_srq, [&](const OfDomain& of) { --domains_.of(of.pd).users; });
+    regions_.destroy_all(ibv_dereg_mr, [&](const RegionState& state) { release(state); });
+    memories_.destroy_all(ibv_free_dm, [](Nothing) {});
+    shared_.destroy_all(ibv_destroy_srq, [&](const SharedState& state) { release(state); });
+    xrc_domains_.destroy_all(ibv_close_xrcd, [](Nothing) {});
     queues_.destroy_all(ibv_destroy_cq, [&](const QueueState& state) { release(state); });
     channels_.destroy_all(ibv_destroy_comp_channel, [](Nothing) {});
-    domains_.destroy_all(ibv_dealloc_pd, [](Nothing) {});
+    domains_.destroy_all(ibv_dealloc_pd, [&](const DomainState& state) { release(state); });
+    threads_.destroy_all(ibv_dealloc_td, [](Nothing) {});
   }
 
  protected:
@@ -79,6 +102,8 @@ class VerbsObjects {
     domains_.forget_gone(address), channels_.forget_gone(address), queues_.forget_gone(address);
     regions_.forget_gone(address), shared_.forget_gone(address), pairs_.forget_gone(address);
     addresses_.forget_gone(address), windows_.forget_gone(address);
+    threads_.forget_gone(address), memories_.forget_gone(address);
+    xrc_domains_.forget_gone(address);
     objects.add(object, state);
   }
 
@@ -91,7 +116,9 @@ class VerbsObjects {
   void make_channel(Input&) {
     if (channels_.full()) return;
     ibv_comp_channel* channel = ibv_create_comp_channel(device());
-    if (made(channel, 0, "ibv_create_comp_channel")) add(channels_, channel, {});
+    if (!made(channel, 0, "ibv_create_comp_channel")) return;
+    set_nonblocking(channel->fd);
+    add(channels_, channel, {});
   }
 
   void make_queue(Input& input) {
@@ -132,7 +159,7 @@ class VerbsObjects {
     if (!made(mr, expected, "ibv_reg_mr")) return;
     require(mr->length == length && mr->pd == domain->verbs, "members of ibv_mr");
     ++domain->users;
-    add(regions_, mr, {domain->verbs});
+    add(regions_, mr, {.pd = domain->verbs, .changeable = true});
   }
 
   void make_shared(Input& input) {
@@ -146,7 +173,7 @@ class VerbsObjects {
     ibv_srq* srq = ibv_create_srq(domain->verbs, &attr);
     if (!made(srq, number % 8 < 2 ? EINVAL : 0, "ibv_create_srq")) return;
     ++domain->users;
-    add(shared_, srq, {domain->verbs});
+    add(shared_, srq, {.pd = domain->verbs});
   }
 
   void make_pair(Input& input) {
@@ -156,7 +183,8 @@ class VerbsObjects {
     if (domain == nullptr || send == nullptr || pairs_.full()) return;
     const auto number = input.take<uint16_t>();
     auto* srq = number % 4 == 0 ? shared_.any(input) : nullptr;
-    if (srq != nullptr && srq->state.pd != domain->verbs) srq = nullptr;
+    const bool fits = srq != nullptr && srq->state.pd == domain->verbs && !srq->state.xrcd;
+    if (!fits) srq = nullptr;
     static constexpr ibv_qp_type kTypes[] = {IBV_QPT_RC,         IBV_QPT_RC,
                                              IBV_QPT_UC,         IBV_QPT_UD,
                                              IBV_QPT_RAW_PACKET, static_cast<ibv_qp_type>(77)};
@@ -221,6 +249,19 @@ class VerbsObjects {
     add(windows_, mw, {domain->verbs});
   }
 
+  void release(const DomainState& state) {
+    if (state.original != nullptr) --domains_.of(state.original).users;
+    if (state.td != nullptr) --threads_.of(state.td).users;
+  }
+  void release(const RegionState& state) {
+    --domains_.of(state.pd).users;
+    if (state.dm != nullptr) --memories_.of(state.dm).users;
+  }
+  void release(const SharedState& state) {
+    --domains_.of(state.pd).users;
+    if (state.xrcd == nullptr) return;
+    --xrc_domains_.of(state.xrcd).users, --queues_.of(state.cq).users;
+  }
   void release(const QueueState& state) {
     if (state.channel != nullptr) --channels_.of(state.channel).users;
   }
@@ -232,24 +273,32 @@ class VerbsObjects {
 
   void destroy_any(Input& input) {
     const auto of_domain = [&](const OfDomain& of) { --domains_.of(of.pd).users; };
-    switch (input.take<uint8_t>() % 8) {
+    const auto of_all = [&](const auto& state) { release(state); };
+    const auto nothing = [](Nothing) {};
+    const verbs_context& calls = *verbs_get_ctx(device());  // verbs.h itself reads the object
+    switch (input.take<uint8_t>() % 11) {
       case 0:
-        return domains_.destroy(input, ibv_dealloc_pd, [](Nothing) {});
+        return domains_.destroy(input, ibv_dealloc_pd, of_all);
       case 1:
-        return channels_.destroy(input, ibv_destroy_comp_channel, [](Nothing) {});
+        return channels_.destroy(input, ibv_destroy_comp_channel, nothing);
       case 2:
-        return queues_.destroy(input, ibv_destroy_cq, [&](auto& state) { release(state); });
+        return queues_.destroy(input, ibv_destroy_cq, of_all);
       case 3:
-        return regions_.destroy(input, ibv_dereg_mr, of_domain);
+        return regions_.destroy(input, ibv_dereg_mr, of_all);
       case 4:
-        return shared_.destroy(input, ibv_destroy_srq, of_domain);
+        return shared_.destroy(input, ibv_destroy_srq, of_all);
       case 5:
-        return pairs_.destroy(input, ibv_destroy_qp, [&](auto& state) { release(state); });
+        return pairs_.destroy(input, ibv_destroy_qp, of_all);
       case 6:
         return addresses_.destroy(input, ibv_destroy_ah, of_domain);
+      case 7:
+        return threads_.destroy(input, calls.dealloc_td, nothing);
+      case 8:
+        return memories_.destroy(input, calls.free_dm, nothing);
+      case 9:
+        return xrc_domains_.destroy(input, calls.close_xrcd, nothing);
       default:
-        return windows_.destroy(
-            input, [](ibv_mw* mw) { return device()->ops.dealloc_mw(mw); }, of_domain);
+        return windows_.destroy(input, device()->ops.dealloc_mw, of_domain);
     }
   }
 
@@ -272,14 +321,17 @@ class VerbsObjects {
   }
 
   bool address_is_wrong_ = false;  // the last one drawn
-  Objects<ibv_pd, Nothing> domains_;
+  Objects<ibv_pd, DomainState> domains_;
   Objects<ibv_comp_channel, Nothing> channels_;
   Objects<ibv_cq, QueueState> queues_;
-  Objects<ibv_mr, OfDomain> regions_;
-  Objects<ibv_srq, OfDomain> shared_;
+  Objects<ibv_mr, RegionState> regions_;
+  Objects<ibv_srq, SharedState> shared_;
   Objects<ibv_qp, PairState> pairs_;
   Objects<ibv_ah, OfDomain> addresses_;
   Objects<ibv_mw, OfDomain> windows_;
+  Objects<ibv_td, Nothing> threads_;
+  Objects<ibv_dm, Nothing> memories_;
+  Objects<ibv_xrcd, Nothing> xrc_domains_;
 };
 
 }  // namespace weft::fuzz
