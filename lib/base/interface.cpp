@@ -14,6 +14,7 @@
 #include <memory>
 #include <string_view>
 
+#include "lib/base/kernel/socket.hpp"
 #include "lib/base/socket_gid.hpp"
 
 namespace weft::base {
@@ -38,7 +39,7 @@ Gid address_in(const ifaddrs& entry) noexcept {
 
 class ControlSocket {
  public:
-  ControlSocket() noexcept : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
+  ControlSocket() noexcept : fd_(base::kernel_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC)) {}
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
   ~ControlSocket() {

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/kernel/socket.hpp"
 #include "lib/base/membership.hpp"
 
 namespace weft::base {
@@ -24,7 +25,7 @@ bool works(unsigned flags) noexcept { return (flags & IFF_UP) != 0 && (flags & I
 bool works_now(uint32_t interface) noexcept {
   ifreq request{};
   if (::if_indextoname(interface, request.ifr_name) == nullptr) return false;
-  const int any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const int any = base::kernel_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC);
   const bool known = ::ioctl(any, SIOCGIFFLAGS, &request) == 0;
   ::close(any);
   return known && works(static_cast<unsigned short>(request.ifr_flags));
@@ -47,7 +48,7 @@ bool names(const nlmsghdr& header, const ifaddrmsg& body, const Gid& address) no
 
 LinkWatch::LinkWatch(uint32_t interface, const Gid& address) noexcept
     : interface_(interface), address_(address) {
-  fd_ = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+  fd_ = base::kernel_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
   sockaddr_nl all{};
   all.nl_family = AF_NETLINK;
   all.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;

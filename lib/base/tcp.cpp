@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/kernel/socket.hpp"
 
 namespace weft::base {
 
@@ -95,7 +96,8 @@ Result<std::vector<SocketAddress>> resolve(const HostPort& where, bool to_listen
 }
 
 Result<Socket> start_connect(const SocketAddress& to) {
-  Socket socket(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Socket socket(
+      base::kernel_socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket) return socket_error(errno, "cannot make a TCP socket");
   tune(socket);
   const auto* address = reinterpret_cast<const sockaddr*>(&to.storage);
@@ -105,7 +107,8 @@ Result<Socket> start_connect(const SocketAddress& to) {
 }
 
 Result<Socket> start_listen(const SocketAddress& at) {
-  Socket socket(::socket(at.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Socket socket(
+      base::kernel_socket(at.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket) return socket_error(errno, "cannot make a TCP socket");
   const int on = 1;
   const int off = 0;

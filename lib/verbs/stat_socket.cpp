@@ -22,6 +22,7 @@
 #include <thread>
 
 #include "lib/base/fork.hpp"
+#include "lib/base/kernel/socket.hpp"
 #include "lib/base/log/json_string.hpp"
 #include "lib/verbs/inspection.hpp"
 
@@ -73,7 +74,7 @@ StatServer* current_server() {
 
 // -1: the name is in use, or there are no more descriptors.
 int listen_on_abstract_name() noexcept {
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int fd = base::kernel_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0) return -1;
   sockaddr_un name{};
   name.sun_family = AF_UNIX;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lib/base/kernel/socket.hpp"
 #include "lib/base/membership.hpp"
 #include "lib/base/queue_sizes.hpp"
 #include "lib/transport/qp_attributes.hpp"
@@ -313,7 +314,8 @@ Result<void> Qp::attach_multicast(const Gid& group) {
   if (context().forked()) return Error{Code::permission_denied, kForked};
   const std::lock_guard lock(mutex_);
   if (groups_.count(group) != 0) return {};
-  const int socket = ::socket(group.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const int socket =
+      base::kernel_socket(group.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC);
   const uint32_t interface = base::interface_of(context().attributes().gid);
   int error = 0;
   if (socket < 0 || !base::change_membership(socket, interface, group, true)) {

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/kernel/socket.hpp"
 #include "lib/base/membership.hpp"
 #include "providers/port/ethernet/framing.hpp"
 #include "providers/port/ethernet/placeholder.hpp"
@@ -31,7 +32,7 @@ Error failed(Code code, const std::string& what) {
 }
 
 Result<int> open_sender(const Interface& interface) {
-  const int socket = ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int socket = base::kernel_socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK);
   sockaddr_ll where{};
   where.sll_family = AF_PACKET;
   where.sll_ifindex = interface.index;

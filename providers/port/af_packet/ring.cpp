@@ -18,6 +18,8 @@
 #include <string>
 #include <utility>
 
+#include "lib/base/kernel/socket.hpp"
+
 namespace weft::port::af_packet {
 namespace {
 
@@ -106,7 +108,7 @@ Ring::~Ring() {
 
 Result<Ring> Ring::open(const ethernet::Interface& interface, uint16_t udp_port) {
   Ring ring;
-  ring.socket_ = ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  ring.socket_ = base::kernel_socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (ring.socket_ < 0) return failed("socket");
   ring.slot_size_ = std::bit_ceil(std::min(interface.mtu, 9216u) + kSlotHeaders);
   const uint32_t block = std::max(ring.slot_size_, 1u << 16);

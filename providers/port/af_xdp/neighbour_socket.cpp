@@ -14,6 +14,8 @@
 #include <cstring>
 #include <string>
 
+#include "lib/base/kernel/socket.hpp"
+
 namespace weft::port::af_xdp {
 namespace {
 
@@ -42,7 +44,7 @@ NeighbourSocket::~NeighbourSocket() {
 
 Result<NeighbourSocket> NeighbourSocket::open(int interface) {
   NeighbourSocket made;
-  made.fd_ = ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  made.fd_ = base::kernel_socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK);
   const sock_fprog filter = {sizeof kFilter / sizeof *kFilter, const_cast<sock_filter*>(kFilter)};
   const int ignore_own = 1;
   sockaddr_ll where{};

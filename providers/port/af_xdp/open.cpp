@@ -11,6 +11,7 @@
 #include <cstring>
 #include <optional>
 
+#include "lib/base/kernel/socket.hpp"
 #include "providers/port/af_xdp/af_xdp_port.hpp"
 #include "providers/port/ethernet/placeholder.hpp"
 
@@ -65,7 +66,7 @@ uint32_t queues_of(const std::string& interface) {
   ifreq request{};
   std::memcpy(request.ifr_name, interface.data(), interface.size());
   request.ifr_data = reinterpret_cast<char*>(&channels);
-  const int any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const int any = base::kernel_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC);
   const bool known = ::ioctl(any, SIOCETHTOOL, &request) == 0;
   ::close(any);
   const uint32_t queues = channels.rx_count + channels.combined_count;

@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "lib/base/kernel/socket.hpp"
+
 namespace weft::port::dpdk {
 namespace {
 
@@ -46,7 +48,7 @@ bool lacks_rights(const Options& options) {
 uint32_t interface_mtu(const Options& options) {
   const std::string name = device_argument(options, "iface");
   if (name.empty() || name.size() >= IFNAMSIZ) return 0;
-  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const int fd = base::kernel_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC);
   if (fd < 0) return 0;
   ifreq request{};
   std::memcpy(request.ifr_name, name.data(), name.size());
@@ -65,7 +67,7 @@ bool is_over_interface(const Options& options) {
 }
 
 int hold_multicast(const Options& options) {
-  const int fd = ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);  // 0: it receives nothing
+  const int fd = base::kernel_socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC);  // 0: it receives nothing
   if (fd < 0) return -1;
   packet_mreq all{};
   all.mr_ifindex = static_cast<int>(interface_index(options));

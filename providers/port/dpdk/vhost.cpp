@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/kernel/socket.hpp"
 #include "providers/port/dpdk/unix_socket.hpp"
 
 namespace weft::port::dpdk {
@@ -27,7 +28,7 @@ bool is_left_behind(const std::string& path) {
   if (path.size() >= sizeof address.sun_path) return false;
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int fd = base::kernel_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0) return false;
   const bool refused =
       ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&

@@ -15,6 +15,8 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/base/kernel/socket.hpp"
+
 namespace weft::port::ethernet {
 namespace {
 
@@ -78,7 +80,7 @@ Result<Interface> find_interface(const std::string& name, const std::string& por
   if (name.empty() || name.size() >= sizeof request.ifr_name)
     return Error{Code::invalid_argument, port + ":INTERFACE wants the name of an interface"};
   std::memcpy(request.ifr_name, name.c_str(), name.size());
-  const int any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const int any = base::kernel_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC);
   const auto known = [&](unsigned long what) { return ::ioctl(any, what, &request) == 0; };
   const std::unique_ptr<const int, void (*)(const int*)> closing(&any, [](auto* s) { close(*s); });
   if (!known(SIOCGIFINDEX)) return Error{Code::not_found, port + ": there is no interface " + name};

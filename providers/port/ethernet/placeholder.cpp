@@ -11,12 +11,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/kernel/socket.hpp"
+
 namespace weft::port::ethernet {
 
 Result<int> hold_udp_port(const Gid& address, int scope, uint16_t udp_port,
                           const std::string& port) {
   const bool v4 = address.is_ipv4();
-  const int socket = ::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const int socket = base::kernel_socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC);
   sockaddr_in v4_address{};
   v4_address.sin_family = AF_INET;
   v4_address.sin_port = htons(udp_port);

@@ -14,6 +14,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "lib/base/kernel/socket.hpp"
+
 namespace weft::port::shm {
 
 namespace {
@@ -33,7 +35,7 @@ socklen_t abstract_name(std::string_view job, const Gid& gid, sockaddr_un& out) 
 }
 
 int new_socket() noexcept {
-  return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  return base::kernel_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 }  // namespace

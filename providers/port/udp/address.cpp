@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/base/kernel/socket.hpp"
 #include "lib/base/socket_gid.hpp"
 #include "providers/port/udp/descriptor.hpp"
 
@@ -25,7 +26,7 @@ Gid gid_of(const sockaddr* address) {
 }
 
 uint32_t mtu_of(const char* interface) {
-  const Descriptor any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const Descriptor any(base::kernel_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC));
   ifreq request{};
   std::strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
   if (::ioctl(any.fd(), SIOCGIFMTU, &request) != 0) return 1500;

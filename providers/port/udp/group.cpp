@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lib/base/check.hpp"
+#include "lib/base/kernel/socket.hpp"
 #include "lib/base/memory_permitting.hpp"
 #include "lib/base/undo.hpp"
 #include "providers/port/udp/socket.hpp"
@@ -73,7 +74,7 @@ Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& loc
 }
 
 Result<void> AddressGroup::claim_slot(const LocalAddress& local, Slot first, Slot last) {
-  socket_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  socket_ = Descriptor(base::kernel_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket_)
     return Error{Code::io_error,
                  std::string("cannot create a unix socket: ") + std::strerror(errno)};

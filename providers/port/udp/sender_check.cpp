@@ -18,6 +18,7 @@
 #include "lib/base/clock.hpp"
 #include "lib/base/gid_hash.hpp"
 #include "lib/base/interface.hpp"
+#include "lib/base/kernel/socket.hpp"
 #include "lib/base/socket_gid.hpp"
 #include "providers/port/udp/socket.hpp"
 
@@ -37,7 +38,8 @@ uint32_t most_held() noexcept {
 
 // Readable when an address of this host comes or goes.
 Descriptor open_address_watch() noexcept {
-  Descriptor watch(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+  Descriptor watch(
+      base::kernel_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
   sockaddr_nl name{};
   name.nl_family = AF_NETLINK;
   name.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;

@@ -11,6 +11,7 @@
 
 #include "lib/base/check.hpp"
 #include "lib/base/clock.hpp"
+#include "lib/base/kernel/socket.hpp"
 
 namespace weft::port::udp {
 namespace {
@@ -80,7 +81,7 @@ SlotNames::Name SlotNames::of(Slot slot) const noexcept {
 }
 
 bool SlotNames::is_alive(Slot slot) const noexcept {
-  const Descriptor probe(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const Descriptor probe(base::kernel_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC));
   const Name to = of(slot);
   return ::connect(probe.fd(), reinterpret_cast<const sockaddr*>(&to.address), to.length) == 0 ||
          errno != ECONNREFUSED;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/kernel/socket.hpp"
 #include "lib/base/membership.hpp"
 #include "providers/port/udp/holder.hpp"
 
@@ -55,8 +56,8 @@ Error bind_error(const LocalAddress& local, int error) {
 // A socket to receive with, but for its address; without one if the kernel has none left.
 ReceiveSocket prepare_receive_socket(bool v4, const Options& options) noexcept {
   ReceiveSocket result;
-  result.socket =
-      Descriptor(::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  result.socket = Descriptor(
+      base::kernel_socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK));
   const int fd = result.socket.fd();
   if (fd < 0) return result;
   // Before bind: not one datagram may arrive without its ECN bits.
@@ -77,7 +78,7 @@ ReceiveSocket prepare_receive_socket(bool v4, const Options& options) noexcept {
 // What arrives there is dropped.
 Descriptor open_write_only_socket(bool v4) noexcept {
   Descriptor socket(
-      ::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      base::kernel_socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK));
   sock_filter drop_all = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog program = {1, &drop_all};
   (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
@@ -99,7 +100,7 @@ std::array<Gid, 2> distant_loopbacks() noexcept {
 
 bool is_held_everywhere(uint32_t port) noexcept {
   for (const Gid& far : distant_loopbacks()) {
-    const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const Descriptor socket(base::kernel_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC));
     if (bind_to(socket.fd(), far, port, 0) || errno != EADDRINUSE) return false;
   }
   errno = EADDRINUSE;
@@ -160,8 +161,8 @@ Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& op
 }
 
 Descriptor bind_alone(const LocalAddress& local) noexcept {
-  Descriptor socket(
-      ::socket(local.ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Descriptor socket(base::kernel_socket(local.ipv4() ? AF_INET : AF_INET6,
+                                        SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!local.ipv4()) set(socket.fd(), SOL_IPV6, IPV6_V6ONLY, 1);
   if (!bind_to(socket.fd(), local.gid, local.port + local.shift, local.scope)) return {};
   set(socket.fd(), SOL_SOCKET, SO_REUSEPORT, 1);

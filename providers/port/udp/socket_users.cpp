@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "lib/base/check.hpp"
+#include "lib/base/kernel/socket.hpp"
 #include "providers/port/udp/socket.hpp"
 
 namespace weft::port::udp {
@@ -37,7 +38,8 @@ Gid no_address(bool ipv4) noexcept {
 }  // namespace
 
 SocketUsers::SocketUsers(bool ipv4) noexcept
-    : ipv4_(ipv4), table_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)) {}
+    : ipv4_(ipv4),
+      table_(base::kernel_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)) {}
 
 // The kernel answers while it is asked.
 std::optional<SocketUsers::Found> SocketUsers::find(const Gid& address, uint16_t port,

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/kernel/socket.hpp"
 #include "lib/base/socket_gid.hpp"
 
 namespace weft::rdmacm {
@@ -19,7 +20,8 @@ constexpr uint16_t kAnyPort = 9;  // connect() of a UDP socket sends nothing
 
 class DatagramSocket {
  public:
-  explicit DatagramSocket(int family) noexcept : fd(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
+  explicit DatagramSocket(int family) noexcept
+      : fd(base::kernel_socket(family, SOCK_DGRAM | SOCK_CLOEXEC)) {}
   ~DatagramSocket() {
     if (fd >= 0) close(fd);
   }
