@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Calls of rsockets that no program of rdmacm-utils makes: options, and a peer that is gone.
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
@@ -43,6 +44,42 @@ struct option {
   int level, name, value, largest;
 };
 
+// What programs of TCP ask of every socket.
+static void flags_and_forms_of_their_own(int fd) {
+  CHECK(rfcntl(fd, F_GETFL) == O_RDWR && rfcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+  CHECK(rfcntl(fd, F_GETFL) == (O_RDWR | O_NONBLOCK) && rfcntl(fd, F_SETFL, 0) == 0);
+  CHECK(rfcntl(fd, F_GETFD) == 0 && rfcntl(fd, F_SETFD, FD_CLOEXEC) == 0);
+  CHECK(rfcntl(fd, F_GETFD) == FD_CLOEXEC && rfcntl(fd, F_GETOWN) == -1 && errno == EINVAL);
+  CHECK(get(fd, IPPROTO_IP, IP_TOS) == 0 && set(fd, IPPROTO_IP, IP_TOS, 0x60) == 0);
+  CHECK(get(fd, IPPROTO_IP, IP_TOS) == 0x60);
+  char name[16] = "";
+  socklen_t length = sizeof name;
+  CHECK(rsetsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5) == 0);
+  CHECK(rgetsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 && name[0] != 0);
+  CHECK(length <= sizeof name && name[length - 1] == 0);
+  struct tcp_info about;
+  length = sizeof about;
+  CHECK(rgetsockopt(fd, IPPROTO_TCP, TCP_INFO, &about, &length) == 0);
+  CHECK(length == sizeof about && about.tcpi_state == TCP_CLOSE);
+}
+
+// The length that rgetsockname() says is that of the whole address, however little room there is.
+static void names(void) {
+  struct sockaddr_in at = local(), has = {0};
+  socklen_t length = 0;
+  const int fd = rsocket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  CHECK(rfcntl(fd, F_GETFD) == FD_CLOEXEC);
+  CHECK(rbind(fd, (struct sockaddr *)&at, sizeof at) == 0);
+  CHECK(rgetsockname(fd, NULL, &length) == 0 && length == sizeof at);
+  length = 4;
+  CHECK(rgetsockname(fd, (struct sockaddr *)&has, &length) == 0 && length == sizeof at);
+  CHECK(has.sin_port == at.sin_port && has.sin_addr.s_addr == 0);
+  length = sizeof has;
+  CHECK(rgetsockname(fd, (struct sockaddr *)&has, &length) == 0);
+  CHECK(has.sin_addr.s_addr == at.sin_addr.s_addr);
+  CHECK(rclose(fd) == 0);
+}
+
 static void options(void) {
   static const struct option kinds[] = {
       {SOL_SOCKET, SO_REUSEADDR, 1, 0},       {SOL_SOCKET, SO_KEEPALIVE, 1, 0},
@@ -74,6 +111,7 @@ static void options(void) {
   CHECK(rsetsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0);
   CHECK(rgetsockopt(fd, SOL_SOCKET, SO_LINGER, &has, &length) == 0);
   CHECK(has.l_onoff == 1 && has.l_linger == 5);
+  flags_and_forms_of_their_own(fd);
   CHECK(rclose(fd) == 0);
 }
 
@@ -110,6 +148,7 @@ static void peer_that_is_killed(void) {
 int main(void) {
   peer_that_is_killed();
   options();
+  names();
   printf("all done\n");
   return 0;
 }

@@ -39,6 +39,7 @@ struct Socket {
 
   std::mutex lock;
   bool nonblocking = false;
+  int descriptor_flags = 0;               // FD_CLOEXEC, as the program has set it
   rdma_event_channel* channel = nullptr;  // its descriptor names the socket
   rdma_cm_id* id = nullptr;               // of the port; listens once it is bound
   bool bound = false;

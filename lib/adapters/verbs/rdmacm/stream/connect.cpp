@@ -85,6 +85,7 @@ std::shared_ptr<Socket> accept_request(const Socket& listener, const rdma_cm_eve
   }
   made->id = event.id;
   made->options = listener.options;
+  made->options.descriptor_flags = 0;  // as accept(2)
   if (rdma_migrate_id(made->id, made->channel) != 0 || !prepare(*made) ||
       !accept_peer_data(*made, event.param.conn.private_data, event.param.conn.private_data_len))
     return (void)rdma_reject(made->id, nullptr, 0), nullptr;

@@ -30,6 +30,7 @@ struct Option {
 constexpr uint32_t kLeastBuffer = 4096, kMostBuffer = 1u << 28;
 constexpr uint32_t kLeastQueue = 8, kMostQueue = 16384;
 constexpr uint32_t kMostInline = 64, kMostSeconds = 32767;
+constexpr char kCongestionControl[] = "rsocket";  // that of the device
 constexpr Option kOptions[] = {
     {SOL_SOCKET, SO_REUSEADDR, &Options::reuses_address},
     {SOL_SOCKET, SO_KEEPALIVE, &Options::keeps_alive},
@@ -57,7 +58,9 @@ const Option* option_of(int level, int name) noexcept {
 
 bool has_own_form(int level, int name) noexcept {
   return (level == SOL_SOCKET && (name == SO_ERROR || name == SO_LINGER)) ||
-         (level == IPPROTO_TCP && name == TCP_MAXSEG);
+         (level == IPPROTO_TCP &&
+          (name == TCP_MAXSEG || name == TCP_CONGESTION || name == TCP_INFO)) ||
+         (level == IPPROTO_IP && name == IP_TOS);
 }
 
 int no_such_option(const char* call, int level, int name) {
@@ -73,6 +76,13 @@ int set_linger(Options& options, const void* value, socklen_t length) {
   std::memcpy(&wanted, value, sizeof wanted);
   options.linger_s = wanted.l_onoff != 0 ? wanted.l_linger : -1;
   return 0;
+}
+
+// Of the connection that is made afterwards.
+int set_traffic_class(Socket& s, int number) {
+  const auto byte = static_cast<uint8_t>(number);
+  return rdma_set_option(s.id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, const_cast<uint8_t*>(&byte),
+                         sizeof byte);
 }
 
 int set_size(Socket& s, const Option& option, int number) {
@@ -106,10 +116,12 @@ int set(Socket& s, int level, int name, const void* value, socklen_t length) {
     return refuse(EOPNOTSUPP, kCall,
                   "RDMA_ROUTE: over Ethernet the kernel's routing table applies");
   if (level == SOL_SOCKET && name == SO_LINGER) return set_linger(s.options, value, length);
+  if (level == IPPROTO_TCP && name == TCP_CONGESTION) return 0;  // the device's holds
   int number = 0;
   if (length < sizeof number) return refuse(EINVAL, kCall, "the value is no int");
   std::memcpy(&number, value, sizeof number);
   if (level == IPPROTO_TCP && name == TCP_MAXSEG) return 0;  // the path's MTU holds
+  if (level == IPPROTO_IP && name == IP_TOS) return set_traffic_class(s, number);
   const Option* const option = option_of(level, name);
   if (option == nullptr) return no_such_option(kCall, level, name);
   WEFT_CHECK((option->flag != nullptr) != (option->size != nullptr));
@@ -135,6 +147,15 @@ int largest_segment(const Socket& s) {
   return 128 << int{context != nullptr ? path_mtu_of(*context) : IBV_MTU_1024};
 }
 
+// What monitors of TCP ask for; there is no more that a queue pair would say.
+tcp_info information(const Socket& s) {
+  tcp_info about{};
+  about.tcpi_state = s.phase == Phase::connected ? TCP_ESTABLISHED : TCP_CLOSE;
+  about.tcpi_snd_mss = about.tcpi_rcv_mss = static_cast<uint32_t>(largest_segment(s));
+  about.tcpi_snd_cwnd = s.options.send_queue;
+  return about;
+}
+
 int get(Socket& s, int level, int name, void* value, socklen_t* length) {
   if (level == SOL_SOCKET && name == SO_ERROR) {
     const int error = s.error;
@@ -147,6 +168,13 @@ int get(Socket& s, int level, int name, void* value, socklen_t* length) {
     return give(&has, sizeof has, value, length);
   }
   if (level == IPPROTO_TCP && name == TCP_MAXSEG) return give(largest_segment(s), value, length);
+  if (level == IPPROTO_TCP && name == TCP_CONGESTION)
+    return give(kCongestionControl, sizeof kCongestionControl, value, length);
+  if (level == IPPROTO_TCP && name == TCP_INFO) {
+    const tcp_info about = information(s);
+    return give(&about, sizeof about, value, length);
+  }
+  if (level == IPPROTO_IP && name == IP_TOS) return give(int{of(s.id).tos}, value, length);
   const Option* const option = option_of(level, name);
   if (option == nullptr) return no_such_option("rgetsockopt", level, name);
   const int has = option->flag != nullptr ? int{s.options.*option->flag}

@@ -35,15 +35,13 @@ void deregister(Buffer& buffer) {
   buffer.region = nullptr;
 }
 
-int give(const void* value, size_t size, void* out, socklen_t* length) {
-  const size_t part = std::min<size_t>(size, *length);
-  std::memcpy(out, value, part);
-  *length = static_cast<socklen_t>(part);
-  return 0;
-}
-
+// As getsockname(2): cut to the room that there is, and the length is that of the whole.
 int give_address(const sockaddr* address, sockaddr* out, socklen_t* length) {
-  return give(address, address->sa_family != AF_UNSPEC ? length_of(address) : 0, out, length);
+  const size_t size = address->sa_family != AF_UNSPEC ? length_of(address) : 0;
+  if (const size_t part = std::min<size_t>(size, *length); part != 0)
+    std::memcpy(out, address, part);
+  *length = static_cast<socklen_t>(size);
+  return 0;
 }
 
 }  // namespace
@@ -95,6 +93,7 @@ int rsocket(int domain, int type, int) {
     if (made == nullptr || rdma_create_id(made->channel, &made->id, made.get(), RDMA_PS_TCP) != 0)
       return -1;
     made->nonblocking = (type & SOCK_NONBLOCK) != 0;
+    made->options.descriptor_flags = (type & SOCK_CLOEXEC) != 0 ? FD_CLOEXEC : 0;
     add(made);
     return made->channel->fd;
   });
@@ -140,15 +139,26 @@ int rgetsockname(int fd, sockaddr* address, socklen_t* length) {
 int rfcntl(int fd, int command, ...) {
   va_list arguments;
   va_start(arguments, command);
-  const int argument = command == F_SETFL ? va_arg(arguments, int) : 0;
+  const bool sets = command == F_SETFL || command == F_SETFD;
+  const int argument = sets ? va_arg(arguments, int) : 0;
   va_end(arguments);
-  const auto change = [&](auto& s) {
-    if (command == F_GETFL) return s.nonblocking ? O_NONBLOCK : 0;
-    if (command != F_SETFL)
-      return refuse(EINVAL, "rfcntl", "the command is not F_GETFL or F_SETFL");
-    s.nonblocking = (argument & O_NONBLOCK) != 0;
+  const auto change = [&](bool& nonblocking, int& descriptor_flags) {
+    if (command == F_GETFL) return nonblocking ? O_RDWR | O_NONBLOCK : O_RDWR;
+    if (command == F_GETFD) return descriptor_flags;
+    if (!sets)
+      return refuse(
+          EINVAL, "rfcntl",
+          ("command " + std::to_string(command) + " is not F_GETFL, F_SETFL, F_GETFD or F_SETFD")
+              .c_str());
+    if (command == F_SETFD) return descriptor_flags = argument, 0;
+    nonblocking = (argument & O_NONBLOCK) != 0;
     return 0;
   };
-  if (const auto done = datagram::with_datagram("rfcntl", fd, change)) return *done;
-  return with_socket("rfcntl", fd, [&](Socket& s, auto&) { return change(s); });
+  if (const auto done = datagram::with_datagram("rfcntl", fd, [&](datagram::Socket& s) {
+        return change(s.nonblocking, s.descriptor_flags);
+      }))
+    return *done;
+  return with_socket("rfcntl", fd, [&](Socket& s, auto&) {
+    return change(s.nonblocking, s.options.descriptor_flags);
+  });
 }

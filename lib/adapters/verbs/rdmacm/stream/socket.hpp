@@ -58,7 +58,8 @@ struct Options {
   // that is gone does not acknowledge it.
   bool keeps_alive = false;
   uint32_t keepalive_s = 7200, keepalive_interval_s = 75, keepalive_probes = 9;
-  int linger_s = -1;  // -1: off
+  int linger_s = -1;         // -1: off
+  int descriptor_flags = 0;  // FD_CLOEXEC, as the program has set it
 };
 
 enum class Phase : uint8_t {
