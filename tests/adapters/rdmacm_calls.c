@@ -358,6 +358,31 @@ static void peer_that_says_too_much(struct rdma_event_channel *channel) {
   CHECK(rdma_destroy_id(id) == 0);
 }
 
+// A program may tell its port before it listens: a request that comes in between is not refused.
+static void request_before_listening(struct rdma_event_channel *channel) {
+  struct rdma_event_channel *own = rdma_create_event_channel();
+  struct sockaddr_in any = at("0.0.0.0", 0);
+  struct rdma_conn_param param = {.qp_num = 77};
+  struct rdma_cm_id *listener;
+  struct rdma_cm_event *event;
+  CHECK(rdma_create_id(own, &listener, NULL, RDMA_PS_TCP) == 0);
+  CHECK(rdma_bind_addr(listener, (struct sockaddr *)&any) == 0);
+  struct rdma_cm_id *id = routed_to(channel, ntohs(rdma_get_src_port(listener)));
+  CHECK(rdma_connect(id, &param) == 0);
+  struct pollfd arrived = {.fd = own->fd, .events = POLLIN};
+  CHECK(fcntl(own->fd, F_SETFL, O_NONBLOCK) == 0 && poll(&arrived, 1, 20000) == 1);
+  CHECK(rdma_get_cm_event(own, &event) == -1 && errno == EAGAIN);
+  CHECK(rdma_listen(listener, 1) == 0);
+  event = expect(own, RDMA_CM_EVENT_CONNECT_REQUEST);
+  struct rdma_cm_id *request = event->id;
+  CHECK(event->listen_id == listener && event->param.conn.qp_num == 77);
+  CHECK(rdma_ack_cm_event(event) == 0 && rdma_reject(request, NULL, 0) == 0);
+  event = expect(channel, RDMA_CM_EVENT_REJECTED);
+  CHECK(event->status == 28 && rdma_ack_cm_event(event) == 0);  // by the program
+  CHECK(rdma_destroy_id(request) == 0 && rdma_destroy_id(listener) == 0 && rdma_destroy_id(id) == 0);
+  rdma_destroy_event_channel(own);
+}
+
 int main(void) {
   struct rdma_event_channel *channel = rdma_create_event_channel();
   CHECK(channel != NULL);
@@ -365,6 +390,7 @@ int main(void) {
   channels(channel);
   refusals(channel);
   own_queue_pairs(channel);  // the port is free again
+  request_before_listening(channel);
   interrupted_waits(channel);
   queue_pair_of_a_group(channel);
   peer_that_says_too_much(channel);

@@ -124,7 +124,9 @@ int complete(Id& id) {
 Result<void> move_id(Id& id, Channel& to) {
   Channel& from = channel_of(id);
   const std::scoped_lock turns(from.turn, to.turn);
-  for (const auto& [context, cm] : id.devices) {
+  std::vector<Id::OnDevice> all = id.devices;
+  all.insert(all.end(), id.early.devices.begin(), id.early.devices.end());
+  for (const auto& [context, cm] : all) {
     const Result<CmChannel> next = channel_on(to, *context);
     if (!next) return next.error();
     if (const Result<void> moved = cm.migrate(*next); !moved) return moved;

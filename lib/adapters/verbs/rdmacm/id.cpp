@@ -30,6 +30,7 @@ std::vector<Id*> leave_channel(Id& id, Channel& channel) {
   std::vector<Id*> unseen;
   const std::lock_guard turn(channel.turn);
   for (const auto& [context, cm] : id.devices) remove_id(channel, cm);
+  for (const auto& [context, cm] : id.early.devices) remove_id(channel, cm);
   for (auto at = channel.queue.begin(); at != channel.queue.end();) {
     const rdma_cm_event& event = (*at)->event;
     if (event.id != &id.id && event.listen_id != &id.id) {
@@ -39,6 +40,7 @@ std::vector<Id*> leave_channel(Id& id, Channel& channel) {
     if (event.id != &id.id) unseen.push_back(&of(event.id));
     at = channel.queue.erase(at);
   }
+  id.early = {};
   id.devices.clear();  // ends or rejects
   collect(channel);    // what that left in the devices' channels
   update_ready(channel);
@@ -103,6 +105,13 @@ void set_context(Id& id, Context& context) {
   rdma_ib_addr& addresses = id.id.route.addr.addr.ibaddr;
   addresses.sgid = raw_of(context.device.attributes().gid);
   addresses.pkey = 0xFFFF;
+}
+
+void stop_listening_early(Id& id) {
+  Channel& channel = channel_of(id);
+  const std::lock_guard turn(channel.turn);
+  for (const auto& [context, cm] : id.early.devices) remove_id(channel, cm);
+  id.early = {};
 }
 
 Result<void> create_on_device(Id& id) {

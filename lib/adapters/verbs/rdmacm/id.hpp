@@ -17,6 +17,9 @@ void set_context(Id& id, Context& context);
 // Makes the id of weft on the device of the id, with the port that the id has been bound to.
 Result<void> create_on_device(Id& id);
 
+// The id is not going to listen: what came to its port is rejected.
+void stop_listening_early(Id& id);
+
 inline sockaddr* source_of(Id& id) { return &id.id.route.addr.src_addr; }
 inline sockaddr* destination_of(Id& id) { return &id.id.route.addr.dst_addr; }
 

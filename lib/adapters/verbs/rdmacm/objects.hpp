@@ -15,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "lib/adapters/verbs/rdmacm/contexts.hpp"
@@ -61,6 +62,12 @@ struct Id {
     CmId cm;
   };
   std::vector<OnDevice> devices;
+  // From rdma_bind_addr() to rdma_listen(): the ids that will listen, which do already, and the
+  // requests that came to them.
+  struct Early {
+    std::vector<OnDevice> devices;
+    std::vector<std::pair<Context*, CmEvent>> requests;
+  } early;
   uint8_t tos = 0;
   std::optional<uint8_t> ack_timeout;
   bool reuses_address = false;

@@ -2,6 +2,7 @@
 // Addresses of an id: binding, listening, and resolving a destination to a device and a path.
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "lib/adapters/verbs/rdmacm/bindings.hpp"
 #include "lib/adapters/verbs/rdmacm/calls.hpp"
@@ -30,12 +31,14 @@ int bind_to(Id& id, const sockaddr* address, const char* call) {
   return 0;
 }
 
-// Listens on the device of the id, or on all devices. One that has no connection manager is passed
-// over, unless it is the only one.
-int listen_on_devices(Id& id) {
+using Listening = std::vector<Id::OnDevice>;
+
+// Ids that listen on the device of `id`, or on all devices. One that has no connection manager is
+// passed over, unless it is the only one. Under the channel's turn.
+Result<Listening> listen_on_devices(Id& id) {
   Channel& channel = channel_of(id);
-  const std::lock_guard turn(channel.turn);
   const uint16_t port = port_of(source_of(id));
+  Listening all;
   Result<void> last = Error{Code::not_found, "there is no device: see WEFT_VERBS_DEVICES"};
   for (const auto& context : contexts()) {
     if (id.context != nullptr && id.context != context.get()) continue;
@@ -43,18 +46,35 @@ int listen_on_devices(Id& id) {
     const CmService kind = is_of_datagrams(id) ? CmService::datagrams : CmService::connections;
     const Result<CmId> made = on ? on->create_id(kind) : on.error();
     last = made ? made->listen(port) : made.error();
-    if (last) {
-      add_id(channel, id, *made);
-      id.devices.push_back({context.get(), *made});
-    } else if (last.error().code == Code::address_in_use) {
-      break;
-    }
+    if (last)
+      all.push_back({context.get(), *made});
+    else if (last.error().code == Code::address_in_use)
+      return last.error();
   }
-  const bool in_use = !last && last.error().code == Code::address_in_use;
-  if (!id.devices.empty() && !in_use) return 0;
-  for (const auto& [context, cm] : id.devices) remove_id(channel, cm);
-  id.devices.clear();
-  return refuse("rdma_listen", last.error());
+  if (all.empty()) return last.error();
+  for (const auto& [context, cm] : all) add_id(channel, id, cm);
+  return all;
+}
+
+// A program may tell clients its port, and listen afterwards: what they send in between is for it.
+// Who finds the port in use is told by rdma_listen(); of several that share it by
+// RDMA_OPTION_ID_REUSEADDR the one has it that listens first.
+void listen_early(Id& id) {
+  if (id.reuses_address) return;
+  const std::lock_guard turn(channel_of(id).turn);
+  if (const Result<Listening> all = listen_on_devices(id)) id.early.devices = *all;
+}
+
+int listen(Id& id) {
+  Channel& channel = channel_of(id);
+  const std::lock_guard turn(channel.turn);
+  const Result<Listening> all =
+      id.early.devices.empty() ? listen_on_devices(id) : std::exchange(id.early.devices, {});
+  if (!all) return refuse("rdma_listen", all.error());
+  id.devices = *all;
+  for (const auto& [context, request] : std::exchange(id.early.requests, {}))
+    translate(channel, *context, request);
+  return 0;
 }
 
 void post(Id& id, rdma_cm_event_type type, int status) {
@@ -64,6 +84,7 @@ void post(Id& id, rdma_cm_event_type type, int status) {
 
 int resolve(Id& id, const sockaddr* destination) {
   constexpr const char* kCall = "rdma_resolve_addr";
+  stop_listening_early(id);
   const bool has_source = source_of(id)->sa_family != AF_UNSPEC && !is_any(source_of(id));
   std::optional<Gid> source;
   if (has_source) source = gid_of(source_of(id));
@@ -126,7 +147,9 @@ int rdma_bind_addr(rdma_cm_id* id, sockaddr* addr) {
     if (!is_ip(addr))
       return refuse(EINVAL, "rdma_bind_addr", "the address is not of AF_INET or AF_INET6");
     if (is_bound(of(id))) return refuse(EINVAL, "rdma_bind_addr", "the id is bound already");
-    return bind_to(of(id), addr, "rdma_bind_addr");
+    const int bound = bind_to(of(id), addr, "rdma_bind_addr");
+    if (bound == 0) listen_early(of(id));
+    return bound;
   });
 }
 
@@ -141,7 +164,7 @@ int rdma_listen(rdma_cm_id* id, int) {
       const int bound = bind_to(self, reinterpret_cast<sockaddr*>(&any), "rdma_listen");
       if (bound != 0) return bound;
     }
-    return listen_on_devices(self);
+    return listen(self);
   });
 }
 

@@ -18,6 +18,8 @@ namespace {
 // Values of a SIDR_REP (IBTA 12.11.2), which are the status of RDMA_CM_EVENT_UNREACHABLE.
 constexpr int kSidrUnsupported = 1, kSidrRejected = 2, kSidrNoQueuePair = 3;
 
+constexpr size_t kMostEarlyRequests = 128;  // further ones are rejected
+
 std::unique_ptr<Event> event_of(Id& id, rdma_cm_event_type type, const CmEvent& from) {
   auto event = std::make_unique<Event>();
   event->event.id = &id.id;
@@ -52,6 +54,11 @@ void on_request(Channel& channel, Context& context, const CmEvent& from) {
   const auto found = channel.ids.find(from.listener.impl().get());
   if (found == channel.ids.end()) return;  // destroying the request's id rejects it
   Id& listener = *found->second;
+  if (listener.devices.empty()) {  // it is bound, and does not listen yet
+    if (listener.early.requests.size() < kMostEarlyRequests)
+      listener.early.requests.emplace_back(&context, from);
+    return;
+  }
   Id* const made = new_request(listener, context, from);
   if (made == nullptr) return;
   auto event = event_of(*made, RDMA_CM_EVENT_CONNECT_REQUEST, from);
