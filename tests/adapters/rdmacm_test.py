@@ -93,10 +93,21 @@ class Programs:
                        f"rstream -s {{}} -T {how} -T v -S 20000 -C 10", "custom")
         self.check("riostream -T v -S 20000 -C 10", "riostream -s {} -T v -S 20000 -C 10", "custom")
 
+    def test_options_of_stream_sockets(self):
+        """Addresses, sizes of buffers and of inline data, keepalive, names resolved by rdma_cm."""
+        more = "-B 65536 -i 16 -I 3 -S 3000 -C 5 -T v"
+        self.check(f"rstream -k 5 {more}", f"rstream -s {{}} -f ip -k 5 {more}", "custom")
+        self.check(f"rstream {more}", f"rstream -s {{}} -T r {more}", "custom")
+        for how in ("b", "n", "a"):
+            self.check(f"riostream -b {self.address} -T {how} {more}",
+                       f"riostream -s {{}} -f ip -T {how} {more}", "custom")
+
     def test_datagram_sockets(self):
         for how in ("b", "n", "a"):
             self.check(f"udpong -T {how} -S 1000 -C 50",
                        f"udpong -s {{}} -T {how} -S 1000 -C 50", "1000 ", serves_on=True)
+        self.check("udpong -T e -B 65536 -S 500 -C 20",
+                   "udpong -s {} -T e -B 65536 -S 500 -C 20", "500 ", serves_on=True)
 
     def test_a_file_arrives(self):
         with tempfile.TemporaryDirectory(prefix="weft-rdmacm-") as folder:
