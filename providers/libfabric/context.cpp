@@ -10,6 +10,7 @@
 
 #include "lib/base/check.hpp"
 #include "lib/base/clock.hpp"
+#include "lib/base/memory_permitting.hpp"
 #include "providers/libfabric/cq.hpp"
 #include "providers/libfabric/domain.hpp"
 
@@ -19,6 +20,7 @@ namespace {
 // Between two looks of the thread, while there is traffic and when there is none.
 constexpr std::chrono::microseconds kBusy{20}, kIdle{500};
 constexpr int kIdleLooks = 100;
+constexpr size_t kMaxEvents = 1024;  // of which the program has read none
 }  // namespace
 
 Context::Context(Info info, Owned<fid_fabric> fabric, Owned<fid_domain> domain,
@@ -60,7 +62,26 @@ std::vector<Counter> Context::counters() const {
   return {{"requests_sent", sends},
           {"messages_received", receives},
           {"completions_in_error", errors},
-          {"posts_delayed_by_libfabric", delayed}};
+          {"posts_delayed_by_libfabric", delayed},
+          {"cq_overruns", overruns}};
+}
+
+void Context::raise(const AsyncEvent& event) noexcept {
+  const std::lock_guard lock(events_mutex_);
+  const bool kept =
+      events_.size() < kMaxEvents && base::memory_permitting([&] { events_.push_back(event); });
+  const uint64_t one = 1;
+  if (kept && events_.size() == 1) (void)!::write(event_fd_, &one, sizeof one);
+}
+
+std::optional<AsyncEvent> Context::next_event() {
+  const std::lock_guard lock(events_mutex_);
+  if (events_.empty()) return std::nullopt;
+  const AsyncEvent event = events_.front();
+  events_.pop_front();
+  uint64_t written = 0;
+  if (events_.empty()) (void)!::read(event_fd_, &written, sizeof written);
+  return event;
 }
 
 void Context::enter(Cq& cq) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <mutex>
 #include <shared_mutex>
 #include <thread>
@@ -36,7 +37,7 @@ class Context final : public verbs::Context {
   void progress() noexcept override;
   Instant now() const noexcept override;
   int event_fd() const noexcept override { return event_fd_; }
-  std::optional<AsyncEvent> next_event() override { return std::nullopt; }
+  std::optional<AsyncEvent> next_event() override;
   std::vector<Counter> counters() const override;
 
   bool forked() const noexcept { return mark_.passed(); }
@@ -45,6 +46,9 @@ class Context final : public verbs::Context {
   fid_av& addresses() const noexcept { return *addresses_; }
   // Flags of each SEND and WRITE: its completion says that the peer has it, or that it left.
   uint64_t confirmation() const noexcept { return confirmation_; }
+
+  // Queues an asynchronous event.
+  void raise(const AsyncEvent& event) noexcept;
 
   // Completion queues that the thread looks after.
   void enter(Cq& cq);
@@ -83,8 +87,8 @@ class Context final : public verbs::Context {
   fid_mr* find(LKey key, const verbs::Domain& owner, const void* address, uint32_t length,
                bool written) const noexcept;
 
-  // Counted by queue pairs.
-  std::atomic<uint64_t> sends{0}, receives{0}, errors{0}, delayed{0};
+  // Counted by queue pairs and completion queues.
+  std::atomic<uint64_t> sends{0}, receives{0}, errors{0}, delayed{0}, overruns{0};
 
  private:
   void run() noexcept;
@@ -96,7 +100,9 @@ class Context final : public verbs::Context {
   const DeviceAttributes attributes_;
   const uint64_t confirmation_;
   const base::ForkMark mark_;
-  int event_fd_ = -1;  // never readable: this provider reports no events
+  int event_fd_ = -1;  // readable while there are events
+  std::mutex events_mutex_;
+  std::deque<AsyncEvent> events_;
   mutable std::shared_mutex control_;
   mutable std::atomic<uint32_t> controls_{0};
   mutable std::shared_mutex regions_mutex_;

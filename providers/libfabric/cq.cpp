@@ -85,7 +85,14 @@ size_t Cq::poll(std::span<Completion> out) noexcept {
 
 void Cq::add(const Completion& completion) noexcept {
   const std::lock_guard lock(ready_mutex_);
-  ready_.push_back(completion);
+  if (ready_.size() < capacity_) {
+    ready_.push_back(completion);
+  } else {
+    ++context_.overruns;
+    if (!overrun_.exchange(true))
+      context_.raise(
+          {.type = EventType::cq_error, .qp = completion.qp, .completion_queue = number_});
+  }
   any_ = true;
   const uint64_t one = 1;
   if (std::exchange(armed_, false)) (void)!::write(wake_fd_, &one, sizeof one);
@@ -137,6 +144,8 @@ bool Cq::drain_locked(std::vector<Qp*>& failed) noexcept {
     }
   }
   for (Qp* const qp : qps_) any |= qp->post_delayed();
+  if (overrun_)
+    for (Qp* const qp : qps_) qp->fail();
   for (Qp* const qp : qps_)
     if (qp->failed()) {
       qp->keep();

@@ -38,7 +38,7 @@ class Cq final : public verbs::Cq {
   // Closes an endpoint and takes what is left of it from both queues: afterwards they have no entry
   // of its requests.
   static void close(Owned<fid_ep> endpoint, Cq& send, Cq& receive) noexcept;
-  // Appends a completion, in the order of weft.
+  // Appends a completion, in the order of weft. Beyond the capacity it is lost: an overrun.
   void add(const Completion& completion) noexcept;
 
   // Queue pairs with requests that libfabric refused for now.
@@ -64,8 +64,9 @@ class Cq final : public verbs::Cq {
   std::vector<Qp*> qps_;  // with drain_mutex_
   std::mutex ready_mutex_;
   std::deque<Completion> ready_;
-  std::atomic<bool> any_{false};  // ready_ is not empty
-  bool armed_ = false;            // with ready_mutex_
+  std::atomic<bool> any_{false};      // ready_ is not empty
+  std::atomic<bool> overrun_{false};  // completions were lost: queue pairs go to ERR
+  bool armed_ = false;                // with ready_mutex_
 };
 
 }  // namespace weft::libfabric

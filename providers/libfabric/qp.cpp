@@ -17,7 +17,8 @@ namespace {
 Result<void> check(const QueuePairOptions& o, const DeviceAttributes& device) {
   if (o.type != QpType::rc)
     return Error{Code::not_supported, "device " + device.spec + " has RC queue pairs only, not " +
-                                          std::string(name(o.type)) + ": use roce or srd"};
+                                          std::string(name(o.type)) +
+                                          ": open a roce device, or an srd device for SRD"};
   if (!o.congestion.empty())
     return Error{Code::not_supported,
                  "QueuePairOptions::congestion: libfabric's provider paces by itself; leave it "
@@ -148,6 +149,13 @@ Result<void> Qp::modify(const QueuePairAttributes& change) {
   }
   end();
   return {};
+}
+
+void Qp::fail() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (state_ == QpState::err || failed_) return;
+  failed_ = true;
+  context().raise({.type = EventType::qp_fatal, .qp = name_.number});
 }
 
 void Qp::end() noexcept {

@@ -37,6 +37,8 @@ class Qp final : public verbs::Qp {
   void complete(Request& request, const Outcome& outcome) noexcept;
   // Posts what libfabric refused before; whether there was anything.
   bool post_delayed() noexcept;
+  // A completion queue of it was overrun: end() has to be called.
+  void fail() noexcept;
   // A request failed, and end() was not called since.
   bool failed() const noexcept { return failed_; }
   // Closes the endpoint and flushes what is outstanding. Not while a Cq drains.

@@ -19,7 +19,7 @@ inline const std::vector<std::string> kDevices = {
 struct End {
   explicit End(const std::string& spec, const QueuePairOptions& sizes = {})
       : device(*Device::open(spec)),
-        cq(*device.completion_queue({.capacity = 256})),
+        cq(*device.completion_queue({.capacity = 4096})),
         pd(*device.protection_domain()),
         memory(1 << 20),
         region(*pd.register_memory(memory.data(), memory.size(), Access::all)) {
