@@ -30,7 +30,7 @@ void Gsi::receive(EngineState& engine, const wire::Packet& packet, const Frame& 
   services_->on_datagram(bytes, frame.path->source, now);
 }
 
-void Gsi::transmit(Port& port, FrameBuilder& out) noexcept {
+void Gsi::transmit(Port& port, FrameBuilder& out, bool migrated) noexcept {
   WEFT_DCHECK(services_ != nullptr);
   while (services_->wants_transmit() && out.has_room()) {
     const ManagementDatagram* const datagram = services_->next_datagram();
@@ -41,7 +41,10 @@ void Gsi::transmit(Port& port, FrameBuilder& out) noexcept {
     path.source_port = port.source_port(kSourcePort, 0);
     const uint32_t length = wire::opcode_info(wire::kUdSendOnly).header_length;
     std::byte* at = out.start(out.keep(path), length, kMadLength);
-    at = wire::emit_bth(at, {.opcode = wire::kUdSendOnly, .dest = wire::kGsiQpn, .psn = next_psn_});
+    at = wire::emit_bth(at, {.opcode = wire::kUdSendOnly,
+                             .dest = wire::kGsiQpn,
+                             .psn = next_psn_,
+                             .mig_req = migrated});
     wire::emit_deth(at, kGsiQkey, wire::kGsiQpn);
     out.add_safe_payload(datagram->bytes.data(), kMadLength);
     out.finish();

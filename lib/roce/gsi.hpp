@@ -21,8 +21,8 @@ class Gsi {
   // A packet to queue pair 1; services are attached.
   void receive(EngineState& engine, const wire::Packet& packet, const Frame& frame,
                Instant now) noexcept;
-  // Sends the MADs of the attached services while there is room.
-  void transmit(Port& port, FrameBuilder& out) noexcept;
+  // Sends the MADs of the attached services while there is room. `migrated`: their MigReq.
+  void transmit(Port& port, FrameBuilder& out, bool migrated) noexcept;
 
  private:
   GeneralServices* services_ = nullptr;

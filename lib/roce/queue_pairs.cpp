@@ -6,11 +6,9 @@
 
 #include "lib/base/undo.hpp"
 #include "lib/roce/engine.hpp"
-#include "lib/roce/message/pacing.hpp"
 #include "lib/roce/rc/rc.hpp"
 #include "lib/roce/state/invariants.hpp"
 #include "lib/transport/qp_attributes.hpp"
-#include "lib/wire/source_port.hpp"
 
 namespace weft::roce {
 
@@ -22,8 +20,6 @@ wire::OpClass service_of(QpType type) noexcept {
                                    OpClass::unknown, OpClass::xrc, OpClass::xrc};
   return kServices[static_cast<size_t>(type)];
 }
-
-constexpr uint32_t kLongestHeaders = 48;  // of a packet with payload: BTH to ICRC, pad
 
 // Gives `qp` its own controller: the device's preset, with its parameters, if that has the same
 // name.
@@ -41,13 +37,14 @@ Result<void> choose_controller(QueuePair& qp, std::string_view name, const Engin
 }
 
 // RTR -> RTS: the requester is set up.
-void enter_rts(QueuePair& qp, const Capabilities& port) {
+void enter_rts(QueuePair& qp, const Capabilities& port, const Habits& habits) {
   const QueuePairAttributes& a = qp.attributes;
   Requester& req = qp.req;
   // Wide PSNs start one wrap above 0, so that none of them underflows.
   req.una = req.next = req.sent_end = req.post_end = (uint64_t{1} << 24) + a.sq_psn->value;
   req.next_index = qp.sq.tail();
   if (!qp.reliable() || qp.type == QpType::xrc_target) return;
+  req.ack_request_after = static_cast<uint8_t>(habits.ack_request_every - 1);
   req.retries_left = *a.retry_count;
   req.rnr_left = *a.rnr_retry;
   const uint32_t reads = std::bit_ceil(std::max<uint32_t>(1, *a.max_rd_atomic));
@@ -84,6 +81,7 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   qp->send_cq = config.send_cq;
   qp->recv_cq = config.recv_cq;
   qp->max_inline = config.max_inline;
+  qp->bth_constants = wire::bth_constants(config_.habits.migrated);
   qp->signal_all = config.signal_all;
   if (config.type == QpType::xrc_target)
     qp->sq.create(1, 1, 0);
@@ -203,63 +201,14 @@ void Engine::reset_qp(QueuePair& qp) noexcept {
   qp.req = Requester{};
   qp.res = Responder{};
   qp.limiter = RateLimiter{};
+  qp.retry_delay = {};
+  qp.expired = 0;
   qp.req.next_index = qp.sq.tail();
   qp.established = qp.type == QpType::ud;
   qp.access = Access::none;
   qp.attributes = {};
   qp.state = QpState::reset;
   check_queue_pair(qp, early_packets_);
-}
-
-// The headers of packets to the peer, from the address vector. //= roce:C-AV-95
-void Engine::set_path(QueuePair& qp) {
-  const QueuePairAttributes& a = qp.attributes;
-  const AddressVector to = a.path.value_or(AddressVector{});  // none: UD
-  qp.path = Path{};
-  qp.path.source = port_.address();
-  qp.path.destination = to.destination;
-  qp.path.traffic_class = to.traffic_class;
-  qp.path.hop_limit = to.hop_limit;
-  //= roce:C-AV-96 stable per queue pair, spread over the ports
-  const uint16_t source_port = to.source_port != 0 ? to.source_port
-                               : to.flow_label != 0
-                                   ? wire::source_port_of_label(to.flow_label)
-                                   : wire::source_port_of(qp.number.value * 2654435761u >> 8);
-  qp.path.source_port = port_.source_port(source_port, 0);
-  qp.path.in_memory = !a.telemetry.value_or(false) && qp.type != QpType::ud &&
-                      port_.reaches_in_memory(to.destination, qp.peer);
-  if (qp.telemetry) qp.path.destination_port = wire::kIntUdpPort;
-  if (qp.req.pacer != nullptr && (qp.path.traffic_class & 3) == 0)
-    qp.path.traffic_class |= 2;  //= roce:C-CC-101 ECT(0)
-}
-
-// SQD: another address vector.
-Result<void> Engine::change_path(QueuePair& qp) {
-  const Gid& to = qp.attributes.path->destination;
-  if (qp.reliable() && to != qp.path.destination) {
-    if (!qp.drained() || rc::has_replies(qp))
-      return Error{Code::busy,
-                   "the queue pair is not drained: another destination can be set when "
-                   "nothing is outstanding (sq_drained)"};
-    Destination* const next = destinations_.acquire(to, capabilities_);
-    qp.destination->waiting.remove(qp);
-    destinations_.release(qp);
-    qp.destination = next;
-  }
-  set_path(qp);
-  return {};
-}
-
-// The lower one of the rate limit and the static rate of the path holds.
-void Engine::set_limit(QueuePair& qp) noexcept {
-  const QueuePairAttributes& a = qp.attributes;
-  const RateLimit limit = a.rate_limit.value_or(RateLimit{});
-  const Rate path = a.path ? a.path->static_rate : Rate{};
-  const uint32_t longest = qp.mtu() + link_overhead(qp.path) + kLongestHeaders +
-                           (qp.telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0);
-  qp.limiter.set(lower(limit.rate, path), limit.max_burst, longest, config_.pacing_quantum, time());
-  qp.req.paced = qp.req.pacer != nullptr || qp.limiter.limits();
-  if (qp.state == QpState::rts || qp.state == QpState::sqd) activate(qp);  // it may wait for less
 }
 
 // INIT -> RTR: the responder is set up.
@@ -292,9 +241,11 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
     if (a.max_dest_rd_atomic.value_or(0) != 0) qp.req.pacer->track_responses();
   }
   set_path(qp);
-  qp.res.early_window = early_window(config_.conditions.line, config_.conditions.rtt, mtu);
-  if (a.selective_repeat.value_or(false))
-    qp.selective = std::make_unique<SelectiveRepeat>(qp.res.early_window);
+  const bool selective = a.selective_repeat.value_or(false);
+  qp.res.early_window = config_.habits.keeps_early || selective
+                            ? early_window(config_.conditions.line, config_.conditions.rtt, mtu)
+                            : uint16_t{0};
+  if (selective) qp.selective = std::make_unique<SelectiveRepeat>(qp.res.early_window);
   destinations_.release(qp);
   qp.destination = destinations_.acquire(qp.path.destination, capabilities_);
   const uint32_t reads = a.max_dest_rd_atomic.value_or(0);  // an XRC initiator has no responder
@@ -340,7 +291,8 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
   undo.forget();
   if (qp.attributes.access) qp.access = *qp.attributes.access;
   if (qp.attributes.qkey) qp.qkey = *qp.attributes.qkey;
-  if (to == QpState::rts && from == QpState::rtr) enter_rts(qp, capabilities_);
+  if (to == QpState::rts && from == QpState::rtr) enter_rts(qp, capabilities_, config_.habits);
+  if (change.timeout) qp.set_retry_delay(config_.habits.retry_timer, 0);
   qp.state = to;
   if (to == QpState::rtr || change.path || change.rate_limit) set_limit(qp);
   if (to == QpState::sqd) {

@@ -101,7 +101,8 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
   }
   if (frame.ecn == 3) {  //= roce:C-CC-126
     count(Count::rx_ecn_marked);
-    if (qp->type != QpType::ud && packet.info->operation != wire::Operation::acknowledge)
+    if (config_.habits.answers_marks && qp->type != QpType::ud &&
+        packet.info->operation != wire::Operation::acknowledge)
       notices_.queue_cnp(*qp, now, config_.cnp_interval);
   }
   if (telemetry != nullptr && !telemetry->is_echo())

@@ -42,7 +42,7 @@ size_t Engine::fill(std::span<TxFrame> frames, Instant now) noexcept {
   builder_.begin_burst(frames);
   bulk_posted_ = false;
   if (!notices_.empty()) transmit_notices();
-  if (gsi_.services() != nullptr) gsi_.transmit(port_, builder_);
+  if (gsi_.services() != nullptr) gsi_.transmit(port_, builder_, config_.habits.migrated);
   if (acks_.starved() && acks_.due()) transmit_acks();
   for (QueuePair* const last = transmitted_.back(); !transmitted_.empty();) {
     QueuePair& qp = transmitted_.pop();

@@ -46,15 +46,24 @@ struct BthFields {
   bool becn = false;  // of a CNP
 };
 
+// MigReq and P_Key in the first word of a BTH, which are the same in all packets of a queue pair.
+constexpr uint32_t bth_constants(bool mig_req, uint16_t pkey = 0xFFFF) noexcept {
+  return static_cast<uint32_t>(mig_req) << 22 | pkey;
+}
+
+// With `constants` in place of the fields mig_req and pkey.
 //= roce:C-HDR-1 roce:C-HDR-113 roce:C-HDR-121
-inline std::byte* emit_bth(std::byte* at, const BthFields& f) noexcept {
+inline std::byte* emit_bth(std::byte* at, const BthFields& f, uint32_t constants) noexcept {
   WEFT_DCHECK(f.pad <= 3);
-  const uint32_t flags = static_cast<uint32_t>(f.solicited) << 23 |
-                         static_cast<uint32_t>(f.mig_req) << 22 | (f.pad & 3u) << 20;
-  at = detail::store_be32(at, static_cast<uint32_t>(f.opcode) << 24 | flags | f.pkey);
+  const uint32_t flags = static_cast<uint32_t>(f.solicited) << 23 | (f.pad & 3u) << 20;
+  at = detail::store_be32(at, static_cast<uint32_t>(f.opcode) << 24 | flags | constants);
   at = detail::store_be32(at, static_cast<uint32_t>(f.becn) << 30 | (f.dest.value & 0xFFFFFF));
   return detail::store_be32(
       at, static_cast<uint32_t>(f.ack_request) << 31 | (f.psn.value & Psn::kMask));
+}
+
+inline std::byte* emit_bth(std::byte* at, const BthFields& f) noexcept {
+  return emit_bth(at, f, bth_constants(f.mig_req, f.pkey));
 }
 
 inline std::byte* emit_xrceth(std::byte* at, uint32_t srq) noexcept {

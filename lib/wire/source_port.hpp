@@ -17,5 +17,13 @@ constexpr uint16_t source_port_of(uint32_t entropy) noexcept {
 constexpr uint16_t source_port_of_label(uint32_t flow_label) noexcept {
   return source_port_of(flow_label ^ flow_label >> 14);
 }
+// The port of two connected queue pairs without a flow label, the same in both directions, as Linux
+// computes it (rdma_get_udp_sport).
+constexpr uint16_t source_port_of_numbers(uint32_t own, uint32_t peer) noexcept {
+  uint64_t mixed = uint64_t{own} * peer;
+  mixed ^= mixed >> 20;
+  mixed ^= mixed >> 40;
+  return source_port_of_label(mixed & 0xFFFFF);
+}
 
 }  // namespace weft::wire

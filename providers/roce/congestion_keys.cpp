@@ -8,10 +8,14 @@ namespace {
 constexpr uint32_t kLineMbps = 10'000, kRttUs = 50;
 }  // namespace
 
-CongestionKeys::CongestionKeys()
-    : keys_(kLineMbps, kRttUs, [this](std::string_view name, const congestion::Kind& kind) {
-        return examine(name, kind);
-      }) {}
+CongestionKeys::CongestionKeys(const roce::EngineConfig& config)
+    : keys_(kLineMbps, kRttUs,
+            [this](std::string_view name, const congestion::Kind& kind) {
+              return examine(name, kind);
+            }),
+      cnp_interval_us_(static_cast<uint32_t>(config.cnp_interval.us())),
+      cnp_dscp_(config.cnp_dscp),
+      pacing_quantum_us_(static_cast<uint32_t>(config.pacing_quantum.us())) {}
 
 Result<void> CongestionKeys::examine(std::string_view name, const congestion::Kind& kind) {
   using congestion::Signal;

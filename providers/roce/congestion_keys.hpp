@@ -10,7 +10,8 @@ namespace weft::roce_provider {
 
 class CongestionKeys {
  public:
-  CongestionKeys();
+  // `config`: the values of keys that are not given.
+  explicit CongestionKeys(const roce::EngineConfig& config);
   CongestionKeys(const CongestionKeys&) = delete;
   CongestionKeys& operator=(const CongestionKeys&) = delete;
 
@@ -32,9 +33,9 @@ class CongestionKeys {
   std::optional<bool> requested_;  // telemetry=
   bool needed_ = false;            // by the controller
   bool telemetry_ = false;
-  uint32_t cnp_interval_us_ = 50;
-  uint32_t cnp_dscp_ = 48;
-  uint32_t pacing_quantum_us_ = 10;
+  uint32_t cnp_interval_us_;
+  uint32_t cnp_dscp_;
+  uint32_t pacing_quantum_us_;
 };
 
 }  // namespace weft::roce_provider

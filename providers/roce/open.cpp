@@ -3,6 +3,7 @@
 #include "providers/software/open.hpp"
 
 #include "lib/base/clock.hpp"
+#include "lib/roce/profiles.hpp"
 #include "providers/roce/congestion_keys.hpp"
 #include "providers/roce/roce_context.hpp"
 #include "providers/software/protect.hpp"
@@ -20,25 +21,45 @@ software::OwnKey icrc_key(bool& target) {
             return {};
           }};
 }
+
+// The kind of device that `profile=` names; without that key, weft.
+Result<const roce::Profile*> profile_of(const verbs::DeviceSpec& spec) {
+  const roce::Profile* profile = &roce::profiles().back();
+  for (const auto& [key, value] : spec.options) {
+    if (key != "profile") continue;
+    profile = roce::find_profile(value);
+    if (profile != nullptr) continue;
+    std::string names;
+    for (const roce::Profile& p : roce::profiles())
+      names += (names.empty() ? "" : ", ") + std::string(p.name);
+    return Error{Code::invalid_argument, "profile=" + value + ": must be one of " + names};
+  }
+  return profile;
+}
 }  // namespace
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   bool single_thread = false;
-  bool selective_repeat = true;
   bool secure = false;
   uint32_t engines = 1;
   roce::EngineConfig config;
   config.throttle = true;
+  const Result<const roce::Profile*> profile = profile_of(given);
+  if (!profile) return profile.error();
+  roce::apply(**profile, config);  // first: the other keys override it
+  bool selective_repeat = roce::repeats_selectively(**profile);
   verbs::DeviceSpec spec = given;
-  CongestionKeys congestion;
+  CongestionKeys congestion(config);
   if (const Result<void> ok = congestion.take_parameters(spec); !ok) return ok.error();
-  std::vector<software::OwnKey> own = {software::flag_key("single_thread", single_thread),
-                                       software::flag_key("credits", config.credits),
-                                       software::flag_key("throttle", config.throttle),
-                                       software::flag_key("selective_repeat", selective_repeat),
-                                       software::engines_key(engines),
-                                       software::secure_key(secure),
-                                       icrc_key(config.icrc)};
+  std::vector<software::OwnKey> own = {
+      software::flag_key("single_thread", single_thread),
+      software::flag_key("credits", config.credits),
+      software::flag_key("throttle", config.throttle),
+      software::flag_key("selective_repeat", selective_repeat),
+      {"profile", [](const std::string&) { return Result<void>(); }},
+      software::engines_key(engines),
+      software::secure_key(secure),
+      icrc_key(config.icrc)};
   congestion.append_to(own);
   Result<software::OpenedPort> opened =
       software::open_port(spec, own, kUdpPort, congestion.telemetry(), {}, engines);

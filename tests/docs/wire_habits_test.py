@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """docs/wire-habits.md: each cell says in which source it can be read or is `unknown`, each source
-is cited, and the unknown cells are counted."""
+is cited, and the unknown cells are counted. That the first table is the one in the code is for
+tests/roce/roce_profiles_test.cpp."""
 import pathlib
 import re
 import unittest
@@ -12,7 +13,7 @@ MARK = re.compile(r"\[([a-z]\d+)\]$")
 
 
 def tables(text):
-    """(habits, sources): the rows of the two tables, as lists of cells."""
+    """(habits, sources): the rows of the tables, as lists of cells."""
     rows = [[cell.strip() for cell in line.strip("|").split("|")]
             for line in text.splitlines() if line.startswith("|") and not line.startswith("| ---")]
     return ([row for row in rows if len(row) == len(COLUMNS)],
@@ -22,9 +23,10 @@ def tables(text):
 class WireHabits(unittest.TestCase):
     def test_every_cell_has_a_source_or_is_unknown(self):
         text = PAGE.read_text(encoding="utf-8")
-        (head, *habits), (_, *sources) = tables(text)
-        self.assertEqual(head, COLUMNS)
-        self.assertGreater(len(habits), 10)
+        habits, (_, *sources) = tables(text)
+        self.assertEqual(habits.count(COLUMNS), 2)
+        habits = [row for row in habits if row != COLUMNS]
+        self.assertGreater(len(habits), 20)
         known = {mark for mark, _ in sources}
         self.assertEqual(len(known), len(sources), "a mark has two sources")
         cited, unknown, cells = set(), 0, 0

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "lib/roce/profiles.hpp"
+
 namespace weft::script {
 
 namespace {
@@ -57,7 +59,8 @@ Meeting EngineStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
   port_ = std::make_unique<ListPort>(address_of(qp.ipv6, 2));
   random_ = std::make_unique<base::SecureRandom>(kSeed);
   roce::EngineConfig config;
-  config.credits = qp.credits;
+  if (!qp.profile.empty()) roce::apply(*roce::find_profile(qp.profile), config);
+  config.credits = qp.credits || (!qp.profile.empty() && config.credits);
   config.conditions.line = {int64_t{qp.line_mbps} * 1'000'000};
   engine_ = std::make_unique<roce::Engine>(*port_, config, *random_);
   memory_.resize(kMemory);

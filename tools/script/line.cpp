@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/roce/profiles.hpp"
 #include "tools/script/parse.hpp"
 #include "tools/script/words.hpp"
 
@@ -59,6 +60,15 @@ Access rights(const std::string& text) {
   return access;
 }
 
+std::string profile_named(const std::string& word) {
+  std::string all;
+  for (const roce::Profile& profile : roce::profiles()) {
+    if (profile.name == word) return word;
+    all += (all.empty() ? "" : ", ") + std::string(profile.name);
+  }
+  throw ScriptError("\"" + word + "\" is no profile: " + all);
+}
+
 Action qp_line(Rest& rest) {
   constexpr QpType kTypes[] = {QpType::rc, QpType::uc, QpType::ud, QpType::xrc_initiator,
                                QpType::xrc_target};
@@ -73,6 +83,8 @@ Action qp_line(Rest& rest) {
       qp.access = rights(value);
     else if (keyed(word, "region", value))
       qp.region = rights(value);
+    else if (keyed(word, "profile", value))
+      qp.profile = profile_named(value);
     else if (keyed(word, "ip", value))
       qp.ipv6 = natural(value, rest.i) == 6;
     else if (!keyed_number(word, "mtu", rest.i, qp.mtu) &&
@@ -94,7 +106,7 @@ Action qp_line(Rest& rest) {
       unknown(word,
               "a queue pair has state= access= region= mtu= timeout= retry= rnr_retry= "
               "min_rnr_timer= max_rd= depth= credits= ip= dscp= ttl= label= "
-              "line_mbps= selective= udp_source= rate_mbps= max_burst=");
+              "line_mbps= selective= udp_source= rate_mbps= max_burst= profile=");
   }
   return qp;
 }

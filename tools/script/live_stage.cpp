@@ -146,7 +146,7 @@ Meeting LiveStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
       qp.min_rnr_timer != 12 || qp.special())
     cannot(
         "be made like this (ud, xrc_*, state=, min_rnr_timer=, credits=, region=, ip=, dscp=, "
-        "ttl=, label=, line_mbps=, selective=, udp_source=, rate_mbps=)");
+        "ttl=, label=, line_mbps=, selective=, udp_source=, rate_mbps=, profile=)");
   const auto opened = live_.open_end();
   // New queue pair and PSN numbers: packets of the previous script do not match.
   const transport::Port::QpnRange range = port_.qpn_range();

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <cstdio>
 
+#include "lib/wire/source_port.hpp"
+
 namespace weft::script {
 
 namespace {
@@ -36,6 +38,8 @@ uint64_t base_of(Base base, const OpcodeInfo& info, const Meeting& m, bool of_pe
       return from.qpn.value;
     case Base::srq:
       return to.srq;
+    case Base::port:
+      return wire::source_port_of_numbers(from.qpn.value, to.qpn.value);
     case Base::zero:
       break;
   }
@@ -78,7 +82,8 @@ std::string hexadecimal(uint64_t value) {
 // A value in the script's syntax: relative if the field has a base.
 std::string written(const Field& field, uint64_t value, const OpcodeInfo& info, const Meeting& m,
                     bool of_peer) {
-  if (field.base == Base::zero) return value < 65536 ? std::to_string(value) : hexadecimal(value);
+  if (field.base == Base::zero || field.base == Base::port)
+    return value < 65536 ? std::to_string(value) : hexadecimal(value);
   const uint64_t base = base_of(field.base, info, m, of_peer);
   auto difference = static_cast<int64_t>(value - base);
   if (field.base == Base::psn) difference = static_cast<int64_t>((value - base) << 40) >> 40;

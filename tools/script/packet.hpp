@@ -75,7 +75,7 @@ struct ReceivedPacket {
 };
 
 // The base of a relative value.
-enum class Base : uint8_t { zero, psn, address, key, qpn, qkey, source, srq };
+enum class Base : uint8_t { zero, psn, address, key, qpn, qkey, source, srq, port };
 
 struct Field {
   std::string_view name;

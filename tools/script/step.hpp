@@ -38,10 +38,11 @@ struct QpText {
   uint16_t udp_source = 0;      // of the end's address vector
   uint32_t rate_mbps = 0;       // the end's rate limit; 0: none
   uint32_t max_burst = 0;       // of that limit
+  std::string profile;          // the kind of device that the end is like; empty: weft
   // What a puppet has no word for.
   bool special() const {
     return credits || ipv6 || dscp != 0 || ttl != 64 || flow_label != 0 || line_mbps != 10'000 ||
-           selective || udp_source != 0 || rate_mbps != 0 ||
+           selective || udp_source != 0 || rate_mbps != 0 || !profile.empty() ||
            region != (Access::all | Access::flush_global);
   }
 };

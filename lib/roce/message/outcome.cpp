@@ -70,7 +70,7 @@ static transport::Incident failure_of(const QueuePair& qp, Status status) noexce
       .status = status, .qp = qp.number, .peer = qp.path.destination, .peer_qp = qp.peer};
   if (status == Status::retry_exceeded) {
     failure.retries = qp.attributes.retry_count.value_or(0);
-    failure.waited = qp.retry_delay();
+    failure.waited = qp.retry_delay;
   } else if (status == Status::rnr_retry_exceeded) {
     failure.retries = qp.attributes.rnr_retry.value_or(0);
   }

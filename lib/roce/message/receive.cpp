@@ -31,7 +31,7 @@ Verdict execute_send(EngineState& engine, QueuePair& qp, const wire::Packet& pac
     case Placed::ok:
       break;
     case Placed::too_long:  //= roce:C-OPS-82
-      return Verdict::nak(wire::kNakInvalidRequest, Status::local_length_error);
+      return Verdict::nak(engine.config().habits.too_long, Status::local_length_error);
     case Placed::not_pulled:
       return Verdict::Kind::drop;
     default:  //= roce:C-NAK-40

@@ -62,12 +62,14 @@ struct MessagePart {
   const uint8_t opcode = message_opcode(entry.opcode, how.service, part.first, part.last);
   const wire::OpcodeInfo& info = wire::opcode_info(opcode);
   std::byte* at = out.start(qp.path, info.header_length, part.length);
-  at = wire::emit_bth(at, {.opcode = opcode,
-                           .solicited = entry.solicited && part.last,
-                           .ack_request = how.ack_request,
-                           .pad = out.pad_for(part.length),
-                           .dest = qp.peer,
-                           .psn = Psn{static_cast<uint32_t>(qp.req.next) & Psn::kMask}});
+  at = wire::emit_bth(at,
+                      {.opcode = opcode,
+                       .solicited = entry.solicited && part.last,
+                       .ack_request = how.ack_request,
+                       .pad = out.pad_for(part.length),
+                       .dest = qp.peer,
+                       .psn = Psn{static_cast<uint32_t>(qp.req.next) & Psn::kMask}},
+                      qp.bth_constants);
   if (info.xrceth) at = wire::emit_xrceth(at, entry.srq);
   if (info.reth) at = wire::emit_reth(at, entry.remote_address, RKey{entry.rkey}, entry.length);
   if (info.imm || info.ieth) wire::emit_imm(at, entry.imm_or_key);

@@ -98,11 +98,13 @@ void on_rnr(EngineState& engine, QueuePair& qp, uint8_t timer, Instant now) noex
 // A NAK sequence error, or a lost response, at una. Costs one retry per event.
 void on_loss(EngineState& engine, QueuePair& qp, Instant now,
              congestion::Loss::Reason reason = congestion::Loss::Reason::gap) noexcept;
-// The time of an RNR timer code. //= roce:C-NAK-42
-Duration rnr_delay(uint8_t code) noexcept;
+// The time of an RNR timer code; `in_jiffies`: in whole ones. //= roce:C-NAK-42
+Duration rnr_delay(uint8_t code, bool in_jiffies = false) noexcept;
 // Restarts the retransmission timer: there was progress. `first`: not that, but the packet at una
 // left just now.
 void restart_retry_timer(EngineState& engine, QueuePair& qp, bool first, Instant now) noexcept;
+// There was progress: the timeout is as long as before the time-outs.
+void forget_time_outs(EngineState& engine, QueuePair& qp, Instant now) noexcept;
 // The peer answered while the timer ran.
 void end_silence(QueuePair& qp, Instant now) noexcept;
 // Sends the end of what was sent again.

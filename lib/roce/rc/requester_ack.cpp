@@ -83,6 +83,7 @@ bool acknowledge(EngineState& engine, QueuePair& qp, uint64_t end, bool covers_r
   req.retries_left = *qp.attributes.retry_count;  //= roce:C-RETRY-49
   req.rnr_left = *qp.attributes.rnr_retry;        //= roce:C-RETRY-48
   req.response_gap = false;
+  if (qp.expired != 0) forget_time_outs(engine, qp, now);
   restart_retry_timer(engine, qp, false, now);
   // Paced READ responses wait for the same window.
   if (req.next_index != qp.sq.tail() || (req.pacer && has_replies(qp))) engine.activate(qp);

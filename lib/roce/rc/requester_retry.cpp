@@ -40,8 +40,15 @@ uint32_t entry_of(const QueuePair& qp, uint64_t psn) noexcept {
   return count != 0 && psn >= qp.sq[low].end_psn() ? low + 1 : low;
 }
 
-Duration rnr_delay(uint8_t code) noexcept {
-  return Duration::from_us(10) * kRnrTimer[code & wire::kSyndromeValueMask];
+Duration rnr_delay(uint8_t code, bool in_jiffies) noexcept {
+  const Duration exact = Duration::from_us(10) * kRnrTimer[code & wire::kSyndromeValueMask];
+  if (!in_jiffies) return exact;
+  return kJiffy * ((exact.ps + kJiffy.ps - 1) / kJiffy.ps);
+}
+
+void forget_time_outs(EngineState& engine, QueuePair& qp, Instant now) noexcept {
+  if (!qp.req.retry_at.is_never()) end_silence(qp, now);
+  qp.set_retry_delay(engine.config().habits.retry_timer, 0);
 }
 
 void end_silence(QueuePair& qp, Instant now) noexcept {
@@ -54,14 +61,14 @@ void end_silence(QueuePair& qp, Instant now) noexcept {
 void restart_retry_timer(EngineState& engine, QueuePair& qp, bool first, Instant now) noexcept {
   Requester& req = qp.req;
   if (!req.retry_at.is_never()) end_silence(qp, now);
-  const Duration delay = qp.retry_delay();
+  const Duration delay = qp.retry_delay;
   //= roce:C-RETRY-52
   if (req.una == req.next || delay.ps == 0 || !req.rnr_until.is_never()) {
     req.retry_at = Instant::never();
     return;
   }
   req.retry_at = now + delay;
-  req.timed = first && !engine.capabilities().lossless && !qp.path.in_memory;
+  req.timed = first && qp.probes;
   engine.arm_timer(qp, std::min(req.retry_at, qp.probe_at()));
 }
 
@@ -101,12 +108,17 @@ void on_loss(EngineState& engine, QueuePair& qp, Instant now,
     req.pacer->on_loss(now, reason);
     apply_pacing(engine, qp);
   }
-  if (req.retries_left == 0) {
+  const Habits& habits = engine.config().habits;
+  const bool counts = reason != congestion::Loss::Reason::timeout ||
+                      counts_as_retry(habits.retry_timer, qp.expired);
+  if (counts && req.retries_left == 0) {
     engine.count(Count::retry_exceeded);
     return fail_request(engine, qp, Status::retry_exceeded, 0);
   }
   WEFT_DCHECK(req.retries_left <= *qp.attributes.retry_count);
-  --req.retries_left;
+  if (counts && !(habits.retries_for_ever && *qp.attributes.retry_count == 7)) --req.retries_left;
+  if (reason == congestion::Loss::Reason::timeout && habits.retry_timer == RetryTimer::short_first)
+    qp.set_retry_delay(habits.retry_timer, static_cast<uint8_t>(std::min(qp.expired + 1, 255)));
   rewind(engine, qp, req.una);
   req.retry_at = Instant::never();
   stop_probes(req);
@@ -122,7 +134,7 @@ void on_rnr(EngineState& engine, QueuePair& qp, uint8_t timer, Instant now) noex
   WEFT_DCHECK(req.rnr_left <= *qp.attributes.rnr_retry);
   if (*qp.attributes.rnr_retry != 7) --req.rnr_left;  //= roce:C-RETRY-48
   rewind(engine, qp, req.una);
-  req.rnr_until = now + rnr_delay(timer);
+  req.rnr_until = now + rnr_delay(timer, engine.config().habits.rnr_in_jiffies);
   req.retry_at = Instant::never();  //= roce:C-RETRY-53
   stop_probes(req);
   engine.arm_timer(qp, req.rnr_until);

@@ -14,8 +14,6 @@ namespace weft::roce::rc {
 
 namespace {
 
-constexpr uint32_t kAckRequestEvery = 16;  // packets without an ACK request, at most
-
 // True if the entry at the cursor may start or continue now. If not, an event activates the queue
 // pair later.
 bool allowed(const QueuePair& qp, const SendEntry& entry) noexcept {
@@ -37,7 +35,8 @@ bool allowed(const QueuePair& qp, const SendEntry& entry) noexcept {
 
 bool asks_for_ack(QueuePair& qp, const SendEntry& entry, uint64_t cost) noexcept {
   const bool last = qp.req.next + 1 == entry.end_psn();
-  const bool wanted = last || qp.req.paced || ++qp.req.since_ack_request >= kAckRequestEvery ||
+  const bool wanted = last || qp.req.paced ||
+                      qp.req.since_ack_request++ >= qp.req.ack_request_after ||
                       qp.destination->window.in_flight + 2 * cost >= qp.destination->window.size ||
                       (!qp.req.credits_unlimited && entry.consumes_receive());
   if (wanted) qp.req.since_ack_request = 0;  //= roce:C-ACK-30
@@ -55,7 +54,8 @@ std::byte* start_request(QueuePair& qp, const SendEntry& entry, wire::RcOpcode r
                      {.opcode = opcode,
                       .ack_request = true,
                       .dest = qp.peer,
-                      .psn = Psn{static_cast<uint32_t>(qp.req.next) & Psn::kMask}});
+                      .psn = Psn{static_cast<uint32_t>(qp.req.next) & Psn::kMask}},
+                     qp.bth_constants);
   return info.xrceth ? wire::emit_xrceth(at, entry.srq) : at;
 }
 

@@ -138,6 +138,7 @@ void on_duplicate(EngineState& engine, QueuePair& qp, const wire::Packet& packet
   qp.res.gap.on_duplicate(packet.psn);
   const wire::Operation operation = packet.info->operation;
   if (operation == wire::Operation::send || operation == wire::Operation::write) {
+    if (engine.config().habits.acks_each_duplicate) return engine.acks().queue(qp);
     if (now >= qp.res.next_duplicate_ack_at) return acknowledge_duplicates(engine, qp, now);
     if (!packet.ack_request) return;
     qp.res.duplicate_ack_owed = true;
@@ -248,6 +249,12 @@ void on_conflict(EngineState& engine, QueuePair& qp, Instant now) noexcept {
   engine.arm_timer(qp, gap.nak_at);
 }
 
+// The last packet that left is an RNR NAK for `expected`.
+bool waits_for_receive(const Responder& res) noexcept {
+  return res.nak_outstanding && !res.nak_queued &&
+         (res.nak_syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnr;
+}
+
 // Buffers a packet ahead of a gap; the NAK is delayed while the missing packet may only be late.
 // What cannot be buffered must be retransmitted, so the NAK is sent at once. //= roce:C-PSN-19
 void on_early(EngineState& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
@@ -255,6 +262,8 @@ void on_early(EngineState& engine, QueuePair& qp, const wire::Packet& packet, co
   WEFT_DCHECK(ahead > 0);
   Responder& res = qp.res;
   engine.count(Count::rx_out_of_sequence);
+  if (engine.config().habits.naks_behind_rnr && waits_for_receive(res))
+    return queue_nak(engine, qp, wire::kNakSequence);
   const uint32_t packets = psn_count(qp, packet);
   const EarlyPackets::Kept kept =
       ahead < res.early_window ? engine.early_packets().keep(res.gap.early, packet.psn, packets,

@@ -33,7 +33,7 @@ uint8_t ack_syndrome(EngineState& engine, QueuePair& qp) noexcept {
 void emit_ack(QueuePair& qp, FrameBuilder& out, Psn psn, uint8_t syndrome) noexcept {
   const uint8_t opcode = wire::in_class(qp.service, wire::kRcAcknowledge);
   std::byte* at = out.start(qp.path, wire::opcode_info(opcode).header_length, 0);
-  at = wire::emit_bth(at, {.opcode = opcode, .dest = qp.peer, .psn = psn});
+  at = wire::emit_bth(at, {.opcode = opcode, .dest = qp.peer, .psn = psn}, qp.bth_constants);
   wire::emit_aeth(at, syndrome, qp.res.msn);
   if (qp.telemetry) out.put_telemetry(*qp.res.echo);
   out.finish();
@@ -43,7 +43,8 @@ void emit_atomic_result(EngineState& engine, QueuePair& qp, const Resource& r,
                         FrameBuilder& out) noexcept {
   const uint8_t opcode = wire::in_class(qp.service, wire::kRcAtomicAcknowledge);
   std::byte* at = out.start(qp.path, wire::opcode_info(opcode).header_length, 0);
-  at = wire::emit_bth(at, {.opcode = opcode, .dest = qp.peer, .psn = r.reply_psn});
+  at =
+      wire::emit_bth(at, {.opcode = opcode, .dest = qp.peer, .psn = r.reply_psn}, qp.bth_constants);
   at = wire::emit_aeth(at, ack_syndrome(engine, qp), qp.res.msn);
   wire::emit_atomic_ack_eth(at, r.original);
   out.finish();
@@ -69,10 +70,12 @@ bool emit_read_response(EngineState& engine, QueuePair& qp, Resource& r, FrameBu
                           length, Access::remote_read, &where) != memory::Verdict::ok)
     return false;
   std::byte* at = out.start(qp.path, info.header_length, length);
-  at = wire::emit_bth(at, {.opcode = opcode,
-                           .pad = out.pad_for(length),
-                           .dest = qp.peer,
-                           .psn = r.reply_psn + (r.reply_sent >> qp.mtu_shift)});
+  at = wire::emit_bth(at,
+                      {.opcode = opcode,
+                       .pad = out.pad_for(length),
+                       .dest = qp.peer,
+                       .psn = r.reply_psn + (r.reply_sent >> qp.mtu_shift)},
+                      qp.bth_constants);
   if (info.aeth) wire::emit_aeth(at, ack_syndrome(engine, qp), qp.res.msn);
   // By reference only without an ICRC, as the application may write to the memory at any time, and
   // not from a memory window, which a request may invalidate while responses are queued.

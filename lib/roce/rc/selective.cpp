@@ -175,7 +175,8 @@ void emit_sack(EngineState& engine, QueuePair& qp, FrameBuilder& out, Psn psn,
   constexpr uint8_t kOpcode = wire::kRcSelectiveAcknowledge;
   std::byte* at = out.start(qp.path, wire::opcode_info(kOpcode).header_length, length);
   at = wire::emit_bth(at,
-                      {.opcode = kOpcode, .pad = out.pad_for(length), .dest = qp.peer, .psn = psn});
+                      {.opcode = kOpcode, .pad = out.pad_for(length), .dest = qp.peer, .psn = psn},
+                      qp.bth_constants);
   at = wire::emit_aeth(at, syndrome, res.msn);
   wire::emit_sack_eth(at, res.expected, res.holes->lost_end);
   out.add_safe_payload(bitmap.data(), length);

@@ -12,6 +12,7 @@
 #include "lib/roce/state/ack_schedule.hpp"
 #include "lib/roce/state/destination.hpp"
 #include "lib/roce/state/early_packets.hpp"
+#include "lib/roce/state/habits.hpp"
 #include "lib/roce/state/notice_queue.hpp"
 #include "lib/roce/state/queue_pair.hpp"
 #include "lib/roce/state/srq_table.hpp"
@@ -31,6 +32,7 @@ struct EngineConfig {
       .line = Rate::from_gbps(10), .rtt = Duration::from_us(50), .network = {}};
   Duration cnp_interval = Duration::from_us(50);  // between CNPs of one queue pair; 0: one a mark
   uint8_t cnp_dscp = 48;  // of CNPs: network control, as NICs have it by default
+  Habits habits;
   // A paced queue pair that was held up may catch up on this much time: the length of a burst.
   Duration pacing_quantum = Duration::from_us(10);
   // Bytes of the link that a paced packet takes besides payload. None: those of Ethernet.

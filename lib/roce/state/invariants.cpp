@@ -157,7 +157,8 @@ void check_responder(const QueuePair& qp, const EarlyPackets& early) noexcept {
               (qp.timer.armed() && qp.timer.deadline <= res.holes->advance_at));
   WEFT_DCHECK(!res.duplicate_ack_owed || !qp.can_respond() ||
               (qp.timer.armed() && qp.timer.deadline <= res.next_duplicate_ack_at));
-  WEFT_DCHECK(res.early_window >= kEarlyWindow && res.early_window <= kMostEarlyWindow);
+  WEFT_DCHECK(res.early_window == 0 || res.early_window >= kEarlyWindow);
+  WEFT_DCHECK(res.early_window <= kMostEarlyWindow);
   early.check(res.gap.early, res.expected, res.early_window);
 }
 

@@ -19,6 +19,7 @@
 #include "lib/roce/recovery/round_trip.hpp"
 #include "lib/roce/recovery/selective_repeat.hpp"
 #include "lib/roce/state/early_packets.hpp"
+#include "lib/roce/state/habits.hpp"
 #include "lib/roce/state/pacer.hpp"
 #include "lib/roce/state/rate_limiter.hpp"
 #include "lib/roce/state/transport_names.hpp"
@@ -27,6 +28,7 @@
 #include "lib/transport/frame.hpp"
 #include "lib/transport/shared_receives.hpp"
 #include "lib/transport/work_queue.hpp"
+#include "lib/wire/emit.hpp"
 #include "lib/wire/int_block.hpp"
 #include "lib/wire/opcode.hpp"
 #include "weft/qp.hpp"
@@ -66,6 +68,7 @@ struct alignas(kCacheLine) Requester {
   uint64_t in_flight = 0;          // bytes charged to the destination's window
   uint16_t since_ack_request = 0;  // packets
   bool paced = false;              // by `pacer` or by the rate limit: packets may have to wait
+  uint8_t ack_request_after = 15;  // packets of a message without one
   uint32_t ssn_limit = 0;          // credits: SENDs up to this SSN may be sent (//= roce:C-ACK-34)
   bool credits_unlimited = true;
   bool response_gap = false;  // a response was lost and requested again: wait for the PSN at `una`
@@ -160,6 +163,7 @@ struct alignas(kCacheLine) QueuePairAddress {
   bool signal_all = false;
   bool telemetry = false;    // agreed with the peer: each frame has a block before its BTH
   bool established = false;  // COMM_EST was raised, or the service has none
+  bool probes = false;       // packets may be lost, and the end of what was sent is probed
   Access access = Access::none;
   uint32_t domain = 0;                 // XRC target: that of the shared receive queue in use
   uint32_t qkey = 0;                   // UD
@@ -170,6 +174,7 @@ struct alignas(kCacheLine) QueuePairAddress {
   SharedReceives* shared = nullptr;  // then `rq` holds the receive of the message in progress
   uint32_t xrc_domain = 0;           // XRC target: of the receive queues that requests may name
   uint32_t max_inline = 0;
+  uint32_t bth_constants = wire::bth_constants(true);
 };
 static_assert(sizeof(QueuePairAddress) == 2 * kCacheLine);
 
@@ -191,6 +196,8 @@ struct QueuePair : QueuePairAddress {
   Instant next_cnp_at;                         // no CNP to the peer earlier
   std::unique_ptr<SelectiveRepeat> selective;  // null: not agreed with the peer
   RateLimiter limiter;
+  Duration retry_delay;  // the retransmission timeout; zero: none. After time-outs it may be longer
+  uint8_t expired = 0;   // time-outs since the last progress, if they make it longer
 
   std::unique_ptr<congestion::Preset> preset;  // its own controller; null: the device's
   QueuePairAttributes attributes;              // as set by modify(), for query()
@@ -214,14 +221,14 @@ struct QueuePair : QueuePairAddress {
     return req.una == req.sent_end &&
            (req.next_index == sq.tail() || sq[req.next_index].first_psn == req.next);
   }
-  // The retransmission timeout; zero: none. //= roce:C-RETRY-46
-  Duration retry_delay() const {
-    const uint8_t timeout = attributes.timeout.value_or(0);
-    return timeout == 0 ? Duration{} : Duration::from_ps(4'096'000) * (int64_t{1} << timeout);
+  // Sets the retransmission timeout, after `times` time-outs without progress.
+  void set_retry_delay(RetryTimer timer, uint8_t times) {
+    expired = times;
+    retry_delay = roce::retry_delay(timer, attributes.timeout.value_or(0), times);
   }
   // The peer answered last, or the first packet left then. While the timer of retry_at runs.
   Instant silent_since() const {
-    const Instant start = req.retry_at - retry_delay();
+    const Instant start = req.retry_at - retry_delay;
     return req.scoreboard == nullptr ? start : std::max(start, req.scoreboard->answered_at);
   }
   // When the end of what was sent is probed.

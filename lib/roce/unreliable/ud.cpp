@@ -85,11 +85,13 @@ bool send_datagram(EngineState& engine, QueuePair& qp, FrameBuilder& out, Instan
   const uint8_t opcode = imm ? wire::kUdSendOnlyImm : wire::kUdSendOnly;
   std::byte* at =
       out.start(out.keep(to.path), wire::opcode_info(opcode).header_length, entry.length);
-  at = wire::emit_bth(at, {.opcode = opcode,
-                           .solicited = entry.solicited,
-                           .pad = out.pad_for(entry.length),
-                           .dest = to.dest,
-                           .psn = Psn{static_cast<uint32_t>(req.next) & Psn::kMask}});
+  at = wire::emit_bth(at,
+                      {.opcode = opcode,
+                       .solicited = entry.solicited,
+                       .pad = out.pad_for(entry.length),
+                       .dest = to.dest,
+                       .psn = Psn{static_cast<uint32_t>(req.next) & Psn::kMask}},
+                      qp.bth_constants);
   at = wire::emit_deth(at, to.qkey, qp.number);
   if (imm) wire::emit_imm(at, entry.imm_or_key);
   if (entry.length != 0 && !gather_payload(engine, qp, 0, entry.length, false, out)) {
