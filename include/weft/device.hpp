@@ -51,9 +51,9 @@
 // connects_throttled), and one per 125 ms is allowed from then on, so that keys cannot be guessed
 // by reconnecting. Established connections are not affected.
 //
-// selective_repeat=0 (`roce`; 1 by default) makes RC go back N at a loss: all that was sent since
-// is sent again, as InfiniBand has it. With 1 on both sides of a connection made by connect() or
-// Listener only what is missing is (lib/wire/SACK.md); peers that are not weft go back N.
+// selective_repeat=0 (`roce`; 1 by default) makes RC go back N at a loss. With 1 on both sides of a
+// connection of connect.hpp or cm.hpp, only what is missing is sent again (lib/wire/SACK.md).
+// profile=connectx, bnxt, e810 or rxe (`roce`): as such a device does (docs/wire-habits.md).
 //
 // engines=N (1 by default, at most 64; ports udp and dpdk): N engines behind one address, each with
 // its own lock, progress thread, socket or queue and range of queue pair numbers, so that threads

@@ -95,7 +95,7 @@ struct QueuePairAttributes {
   // sides, whose devices both support it; connect() negotiates it.
   std::optional<bool> telemetry{};
   // INIT -> RTR of RC: a loss is repaired by sending only what is missing again
-  // (lib/wire/SACK.md). Must be the same on both sides; connect() agrees on it.
+  // (lib/wire/SACK.md). Must be the same on both sides; connect() and CmId agree on it.
   std::optional<bool> selective_repeat{};
   // To RTS, and in RTS and SQD, on roce and on devices of ibverbs that have it. The lower one of
   // this and AddressVector::static_rate holds.

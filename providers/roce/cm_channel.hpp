@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "lib/roce/cm/enhanced.hpp"
 #include "lib/verbs/cm.hpp"
 #include "providers/roce/roce_context.hpp"
 
@@ -98,8 +99,11 @@ class ConnectionId final : public verbs::CmId, public std::enable_shared_from_th
   CmParameters parameters_;
   Peer peer_;
   Psn psn_;
-  uint32_t agent_id_ = 0;  // 0: none
-  cm::Mad request_{};      // of a passive connection
+  uint8_t offers_ = 0;      // capabilities that our REQ offers
+  cm::Ece offer_, answer_;  // of our REQ, of our REP
+  uint8_t agreed_ = 0;      // capabilities that both sides use
+  uint32_t agent_id_ = 0;   // 0: none
+  cm::Mad request_{};       // of a passive connection
 };
 
 class ConnectionChannel final : public verbs::CmChannel,

@@ -28,6 +28,7 @@ CmEvent ConnectionId::event_of(CmEventType type) {
 // program moves itself, both are up to it.
 std::optional<CmEvent> ConnectionId::on_reply(const cm::Event& event) {
   const cm::Rep& rep = cm::body_of<cm::Rep>(*event.mad);
+  agreed_ = cm::agreed(offer_, cm::ece_of_rep(*event.mad));
   facts_.peer_qpn = QpNum{rep.qpn_for(cm::transport_of(own_.type))};
   parameters_.responder_resources = std::min(parameters_.responder_resources, rep.initiator_depth);
   parameters_.initiator_depth = std::min(parameters_.initiator_depth, rep.responder_resources);

@@ -14,6 +14,12 @@ namespace {
 
 constexpr uint32_t kLargestMtu = 4096;  // of the path MTU field of a REQ
 
+// What this side can agree to for a queue pair that it moves itself. UC and XRC have no such thing.
+uint8_t capabilities_of(const Device& device, const QueuePair& qp) {
+  const bool selective = qp.type() == QpType::rc && device.attributes().selective_repeat;
+  return selective ? cm::kEceSelectiveRepeat : uint8_t{0};
+}
+
 }  // namespace
 
 uint8_t ConnectionId::depth_limit() const noexcept {
@@ -26,6 +32,7 @@ uint32_t ConnectionId::choose_mtu(uint32_t requested) const {
 
 Result<void> ConnectionId::connect(const QueuePair& qp, const CmParameters& parameters) {
   const std::lock_guard hold(mutex_);
+  offers_ = capabilities_of(device_, qp);
   const Result<void> sent = send_request({.number = qp.number(), .type = qp.type()}, parameters);
   if (sent) facts_.qp = qp;
   return sent;
@@ -33,6 +40,7 @@ Result<void> ConnectionId::connect(const QueuePair& qp, const CmParameters& para
 
 Result<void> ConnectionId::connect(const CmQueuePair& qp, const CmParameters& parameters) {
   const std::lock_guard hold(mutex_);
+  offers_ = 0;  // the program need not set what was agreed
   return send_request(qp, parameters);
 }
 
@@ -53,12 +61,14 @@ Result<void> ConnectionId::send_request(const CmQueuePair& own, const CmParamete
   parameters_.responder_resources = std::min(parameters_.responder_resources, limit);
   parameters_.initiator_depth = std::min(parameters_.initiator_depth, limit);
   if (facts_.port == 0) facts_.port = pick_port();
+  offer_ = cm::offer_of(offers_, context_.random_number());
   cm::Offer offer{.qpn = own.number,
                   .psn = psn_,
                   .responder_resources = parameters_.responder_resources,
                   .initiator_depth = parameters_.initiator_depth,
                   .rnr_retry = parameters_.rnr_retry,
                   .shared_receives = own.shared_receives,
+                  .ece = offer_,
                   .transport = cm::transport_of(own.type),
                   .path_mtu = mtu,
                   .retry_count = parameters_.retry_count,
@@ -107,6 +117,7 @@ QueuePairAttributes ConnectionId::rtr_attributes() const {
     rtr.max_dest_rd_atomic = parameters_.responder_resources;
     rtr.min_rnr_timer = parameters_.min_rnr_timer;
   }
+  if ((agreed_ & cm::kEceSelectiveRepeat) != 0) rtr.selective_repeat = true;
   return rtr;
 }
 
@@ -203,6 +214,7 @@ Result<void> ConnectionId::send_reply() {
                          .initiator_depth = parameters_.initiator_depth,
                          .rnr_retry = parameters_.rnr_retry,
                          .shared_receives = own_.shared_receives,
+                         .ece = answer_,
                          .transport = cm::transport_of(own_.type),
                          .private_data = parameters_.private_data},
                         now);
@@ -219,6 +231,8 @@ Result<void> ConnectionId::accept(const QueuePair& qp, const CmParameters& param
   if (const Result<void> ok = agree({.number = qp.number(), .type = qp.type()}, parameters); !ok)
     return ok;
   facts_.qp = qp;
+  answer_ = cm::answer_to(cm::ece_of_req(request_), capabilities_of(device_, qp));
+  agreed_ = cm::agreed(cm::ece_of_req(request_), answer_);
   Result<void> result = connect_queue_pair();
   if (result) result = send_reply();
   if (!result && qp.state() != QpState::reset) set_queue_pair_to_err();

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What connect() negotiates, if both devices support it: telemetry and selective repeat. The keys
-// that enable them; data is transferred with and without, and a controller that needs telemetry
-// counts its absence.
+// What connect() and the connection manager negotiate, if both devices support it: telemetry and
+// selective repeat (lib/wire/SACK.md). The keys that enable them, profile= among them; data is
+// transferred with and without, and a controller that needs telemetry counts its absence.
 #include <algorithm>
 
+#include "lib/roce/profiles.hpp"
+#include "providers/roce/congestion_keys.hpp"
+#include "tests/conformance/cm_party.hpp"
 #include "tests/conformance/connect_support.hpp"
 #include "tests/conformance/fixture.hpp"
 #include "tests/support/catch.hpp"
@@ -202,6 +205,114 @@ TEST_CASE("selective repeat is left out when one device has none") {
   CHECK_FALSE(p.b.query().selective_repeat.has_value());
   p.transfer(Opcode::write);
   p.transfer(Opcode::read);
+}
+
+constexpr uint32_t kBytes = 1u << 20;
+
+struct Joined {
+  Joined(const std::string& of_client, const std::string& of_server, QpType type = QpType::rc)
+      : server(of_server),
+        client(of_client),
+        from(client.queue_pair(type)),
+        to(server.queue_pair(type)) {
+    const CmId listener = *server.channel.create_id();
+    REQUIRE(listener.listen(0));
+    at_client = client.way_to(server, listener.port());
+    REQUIRE(at_client.connect(from, {.private_data = std::vector<std::byte>(56, std::byte{7})}));
+    const CmEvent asked = server.expect(CmEventType::connect_request);
+    CHECK(asked.peer.private_data == std::vector<std::byte>(56, std::byte{7}));
+    at_server = asked.id;
+    const Result<void> accepted =
+        at_server.accept(to, {.private_data = std::vector<std::byte>(196, std::byte{9})});
+    if (!accepted) FAIL(accepted.error().message);
+    const CmEvent done = client.expect(CmEventType::established);
+    CHECK(done.peer.private_data == std::vector<std::byte>(196, std::byte{9}));
+    server.expect(CmEventType::established);
+  }
+
+  // A WRITE of a mebibyte arrives whole.
+  void write() const {
+    std::vector<std::byte> source(kBytes), target(kBytes);
+    for (uint32_t i = 0; i < kBytes; ++i) source[i] = static_cast<std::byte>(i * 7 + i / 4096);
+    const MemoryRegion out = *client.pd.register_memory(source.data(), kBytes, Access::all);
+    const MemoryRegion in = *server.pd.register_memory(target.data(), kBytes, Access::all);
+    const Sge sge = out.sge(0, kBytes);
+    REQUIRE(from.post_send({.id = 1,
+                            .opcode = Opcode::write,
+                            .sges = {&sge, 1},
+                            .remote_address = reinterpret_cast<uint64_t>(target.data()),
+                            .rkey = in.rkey()}));
+    Completion done;
+    REQUIRE(client.cq.wait({&done, 1}, Duration::from_s(30)) == 1);
+    CHECK(done.status == Status::success);
+    CHECK(source == target);
+  }
+
+  CmParty server, client;
+  QueuePair from, to;
+  CmId at_client, at_server;
+};
+
+constexpr const char* kHas = "roce+udp:lo";
+constexpr const char* kLossy = "roce+udp:lo,fault.loss=0.02,fault.seed=3";
+
+TEST_CASE("the connection manager agrees on selective repeat where both devices have it") {
+  const Joined j(kLossy, kHas);
+  CHECK(j.from.query().selective_repeat == true);
+  CHECK(j.to.query().selective_repeat == true);
+  j.write();
+}
+
+TEST_CASE("the connection manager leaves it out where one device has none") {
+  const std::string none = GENERATE("roce+udp:lo,selective_repeat=0", "roce+udp:lo,profile=rxe",
+                                    "roce+udp:lo,profile=connectx");
+  const bool first = GENERATE(false, true);
+  CAPTURE(none, first);
+  const Joined j((first ? none : kHas) + std::string(",fault.loss=0.02,fault.seed=3"),
+                 first ? kHas : none);
+  CHECK_FALSE(j.from.query().selective_repeat.has_value());
+  CHECK_FALSE(j.to.query().selective_repeat.has_value());
+  j.write();
+}
+
+TEST_CASE("UC has no selective repeat") {
+  const Joined j(kHas, kHas, QpType::uc);
+  CHECK_FALSE(j.from.query().selective_repeat.has_value());
+  CHECK_FALSE(j.to.query().selective_repeat.has_value());
+}
+
+TEST_CASE("a profile is opened by name, and an unknown name lists all") {
+  for (const roce::Profile& profile : roce::profiles()) {
+    CAPTURE(profile.name);
+    const Result<Device> device = Device::open("roce+udp:lo,profile=" + std::string(profile.name));
+    REQUIRE(device);
+    CHECK(device->attributes().selective_repeat == roce::repeats_selectively(profile));
+  }
+  const Result<Device> none = Device::open("roce+udp:lo,profile=mlx5");
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code == Code::invalid_argument);
+  CHECK(none.error().message.find("profile=mlx5: must be one of connectx, bnxt, e810, rxe, weft") !=
+        std::string::npos);
+}
+
+TEST_CASE("other keys override the profile, before it or behind it") {
+  CHECK(Device::open("roce+udp:lo,profile=rxe,selective_repeat=1")->attributes().selective_repeat);
+  CHECK(Device::open("roce+udp:lo,selective_repeat=1,profile=rxe")->attributes().selective_repeat);
+  roce::EngineConfig config;
+  roce::apply(*roce::find_profile("connectx"), config);
+  roce_provider::CongestionKeys keys(config);
+  std::vector<software::OwnKey> own;
+  keys.append_to(own);
+  REQUIRE(keys.apply(config));
+  CHECK(config.cnp_interval == Duration::from_us(4));
+  CHECK(config.cnp_dscp == 48);
+  for (const software::OwnKey& key : own) {
+    if (key.name == "cnp_interval_us") REQUIRE(key.take("77"));
+    if (key.name == "cnp_dscp") REQUIRE(key.take("5"));
+  }
+  REQUIRE(keys.apply(config));
+  CHECK(config.cnp_interval == Duration::from_us(77));
+  CHECK(config.cnp_dscp == 5);
 }
 
 }  // namespace

@@ -76,7 +76,8 @@ enum class ExtendedTransport : uint8_t { xrc = 1 };
 struct Req {
   static constexpr Attribute kAttribute = Attribute::req;
   Be32 local_id;
-  Be32 reserved1;
+  uint8_t reserved1 = 0;
+  Be24 vendor_id;  // of ECE: enhanced.hpp
   Be64 service_id;
   Be64 local_guid;
   Be32 reserved2;
@@ -150,11 +151,11 @@ struct Rep {
   Be32 remote_id;
   Be32 local_qkey;
   Be24 local_qpn;
-  uint8_t reserved1 = 0;
+  uint8_t vendor_high = 0;
   Be24 local_eecn;
-  uint8_t reserved2 = 0;
+  uint8_t vendor_middle = 0;
   Be24 starting_psn;
-  uint8_t reserved3 = 0;
+  uint8_t vendor_low = 0;
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
   uint8_t delay_flow = 0;  // target ack delay:5 failover:2 flow control:1
@@ -162,6 +163,9 @@ struct Rep {
   Be64 local_guid;
   std::array<std::byte, 196> private_data{};
 
+  uint32_t vendor_id() const {  // of ECE
+    return uint32_t{vendor_high} << 16 | uint32_t{vendor_middle} << 8 | vendor_low;
+  }
   uint8_t rnr_retry() const { return rnr_srq >> 5; }
   bool shared_receives() const { return rnr_srq >> 4 & 1; }
   // The queue pair of the acceptor: that of an XRC target is in the EE context number.

@@ -22,6 +22,14 @@ uint64_t guid_of(const Gid& address) {
   return guid;
 }
 
+template <class Body>
+Mad with_ece(Body& body, const Connection& c, const Ece& ece) {
+  put_vendor(body, ece);
+  Mad mad = make(body, c.transaction);
+  header_of(mad).modifier = ece.options;
+  return mad;
+}
+
 Rej rejection(Answered what, Reason reason, uint32_t local_id, uint32_t remote_id) {
   Rej rej{};
   rej.local_id = local_id;
@@ -62,7 +70,7 @@ Mad make_req(const Connection& c, const Offer& offer, const Gid& local, const Ma
   req.alternate.local_lid = uint16_t{0};
   req.alternate.remote_lid = uint16_t{0};
   put_ip_header(req, local, offer.source_port, c.peer, offer.private_data);
-  return make(req, c.transaction);
+  return with_ece(req, c, offer.ece);
 }
 
 Mad make_rep(const Connection& c, const Offer& offer, const Gid& local) {
@@ -81,7 +89,7 @@ Mad make_rep(const Connection& c, const Offer& offer, const Gid& local) {
   rep.rnr_srq = static_cast<uint8_t>(top(offer.rnr_retry, 3) | (shared ? 16 : 0));
   rep.local_guid = guid_of(local);
   std::copy(offer.private_data.begin(), offer.private_data.end(), rep.private_data.begin());
-  return make(rep, c.transaction);
+  return with_ece(rep, c, offer.ece);
 }
 
 Mad make_rej(const Connection& c, Answered what, Reason reason, const Gid& local,

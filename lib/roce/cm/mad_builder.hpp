@@ -6,6 +6,7 @@
 #include <span>
 
 #include "lib/roce/cm/connection.hpp"
+#include "lib/roce/cm/enhanced.hpp"
 #include "lib/roce/cm/ip_addressing.hpp"
 
 namespace weft::cm {
@@ -18,6 +19,7 @@ struct Offer {
   uint8_t initiator_depth = 0;      // that this side will have outstanding
   uint8_t rnr_retry = 7;
   bool shared_receives = false;
+  Ece ece;
   // REQ only.
   Transport transport = Transport::rc;
   uint32_t path_mtu = 1024;
