@@ -74,8 +74,8 @@ inline uint64_t take_marks(Requester& req, uint64_t from, uint64_t end) noexcept
   if (req.scoreboard->empty()) req.scoreboard = nullptr;
   return held;
 }
-// Responder: a request of PSNs before `end` arrived ahead of a gap.
-void note_early(EngineState& engine, QueuePair& qp, Psn end, Instant now) noexcept;
+// Responder: a request [psn, end) arrived ahead of a gap.
+void note_early(EngineState& engine, QueuePair& qp, Psn psn, Psn end, Instant now) noexcept;
 // Requests were executed: there may be no holes any more.
 void settle_holes(QueuePair& qp, Instant now) noexcept;
 void on_holes_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept;

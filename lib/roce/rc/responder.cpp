@@ -3,6 +3,7 @@
 // execution (IBTA 9.7.4). Each check returns a Verdict; one switch acts on it. Packets ahead of a
 // sequence gap are buffered (state/early_packets.hpp) and executed likewise when it has closed.
 #include <algorithm>
+#include <optional>
 
 #include "lib/roce/message/shared_receives.hpp"
 #include "lib/roce/rc/rc.hpp"
@@ -214,6 +215,7 @@ void close_gap(QueuePair& qp, Psn psn, bool after_nak, Instant now) noexcept {
 void execute_early(EngineState& engine, QueuePair& qp, Psn arrived, Instant now) noexcept {
   EarlyPackets& early = engine.early_packets();
   EarlyList& line = qp.res.gap.early;
+  std::optional<Psn> follower;  // selective repeat: the one behind that was executed last
   while (!line.empty()) {
     const Psn psn = early.first_psn(line);
     const int32_t ahead = psn - qp.res.expected;
@@ -225,7 +227,8 @@ void execute_early(EngineState& engine, QueuePair& qp, Psn arrived, Instant now)
       wire::Packet packet;
       const Frame frame = early.first(line);
       (void)wire::parse(frame.bytes, frame.length, 0, frame.more_length, packet);
-      if (psn != arrived && !early.second_within(line, psn + psn_count(qp, packet), kConfirmedBy)) {
+      const Psn end = psn + psn_count(qp, packet);
+      if (psn != arrived && psn != follower && !early.second_within(line, end, kConfirmedBy)) {
         if (!qp.res.nak_outstanding && qp.res.gap.since.is_never()) open_gap(engine, qp, true, now);
         return;
       }
@@ -235,6 +238,7 @@ void execute_early(EngineState& engine, QueuePair& qp, Psn arrived, Instant now)
         if (!line.empty()) early.drop_first(line);
         return;
       }
+      if (qp.selective != nullptr) follower = end;
     }
     early.drop_first(line);
   }
@@ -283,7 +287,7 @@ void on_early(EngineState& engine, QueuePair& qp, const wire::Packet& packet, co
       if (qp.selective != nullptr && ahead < res.early_window) break;
       return request_again(engine, qp, ahead, now);
   }
-  if (qp.selective != nullptr) note_early(engine, qp, packet.psn + packets, now);
+  if (qp.selective != nullptr) note_early(engine, qp, packet.psn, packet.psn + packets, now);
   execute_early(engine, qp, packet.psn, now);
   if (res.holes != nullptr) settle_holes(qp, now);
 }
@@ -299,7 +303,9 @@ void on_request(EngineState& engine, QueuePair& qp, const wire::Packet& packet, 
   if (ahead > 0) return on_early(engine, qp, packet, frame, ahead, now);
   const bool after_nak = res.nak_outstanding;
   if (!execute_expected(engine, qp, packet, frame) || res.gap.closed()) return;
-  close_gap(qp, packet.psn, after_nak, now);
+  // With selective repeat, what was sent again asks for an acknowledgement, as few others do.
+  const bool again = after_nak || (qp.selective != nullptr && packet.ack_request);
+  close_gap(qp, packet.psn, again, now);
   execute_early(engine, qp, packet.psn, now);
   if (res.holes != nullptr) settle_holes(qp, now);
 }

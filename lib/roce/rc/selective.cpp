@@ -135,14 +135,14 @@ Served send_missing(EngineState& engine, QueuePair& qp, FrameBuilder& out, uint3
   return Served::idle;
 }
 
-void note_early(EngineState& engine, QueuePair& qp, Psn end, Instant now) noexcept {
+void note_early(EngineState& engine, QueuePair& qp, Psn psn, Psn end, Instant now) noexcept {
   Responder& res = qp.res;
   WEFT_DCHECK(qp.selective != nullptr);
   if (res.holes == nullptr) {
     res.holes = &qp.selective->holes;
     res.holes->open(res.expected);
   }
-  res.holes->on_early(end, now, res.gap.nak_delay);
+  res.holes->on_early(psn, end, now, res.gap.nak_delay, res.gap.in_order());
   if (!res.holes->advance_at.is_never()) engine.arm_timer(qp, res.holes->advance_at);
   if (!res.nak_outstanding) engine.acks().queue(qp);
 }

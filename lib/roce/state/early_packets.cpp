@@ -72,12 +72,19 @@ void EarlyPackets::map(const EarlyList& list, Psn expected,
     const auto packets = static_cast<int32_t>(slot.packets);
     const int32_t from = slot.psn - expected;
     if (from >= bits) return;
-    const bool confirmed =
+    const bool behind =
         slot.next != kNoSlot && slots_[slot.next].psn - slot.psn - packets < kConfirmedBy;
-    if (!confirmed) continue;
+    if (!behind && !follows(slot)) continue;
     for (int32_t bit = std::max(from, 0); bit < std::min(from + packets, bits); ++bit)
       bitmap[static_cast<size_t>(bit) / 8] |= std::byte{1} << (bit % 8);
   }
+}
+
+// The packet before it is early, too.
+bool EarlyPackets::follows(const Slot& slot) const noexcept {
+  if (slot.previous == kNoSlot) return false;
+  const Slot& before = slots_[slot.previous];
+  return slot.psn - before.psn == static_cast<int32_t>(before.packets);
 }
 
 // Compares all but what may differ between two copies: the A bit. The ICRC, which covers the IP
@@ -145,8 +152,10 @@ void Gap::close(Psn psn, bool after_nak, Instant now) noexcept {
     return;
   }
   WEFT_DCHECK(now >= since);
-  if (!nak_judged)  // the packet requested by the previous NAK arrived only once: it was lost
+  if (!nak_judged) {  // the packet requested by the previous NAK arrived only once: it was lost
     nak_delay = std::max(kMinNakDelay, Duration{nak_delay.ps - nak_delay.ps / 8});
+    if (reordered != 0) --reordered;
+  }
   lateness = now - since;
   nak_judged = !after_nak;
   nak_psn = psn;
@@ -161,6 +170,7 @@ void Gap::on_duplicate(Psn psn) noexcept {
 }
 
 void Gap::grow(Duration by) noexcept {
+  reordered = kRemembered;
   nak_delay = std::clamp(by + by, nak_delay, std::max(nak_delay, kMaxNakDelay));
   WEFT_DCHECK(nak_delay >= kMinNakDelay);
 }

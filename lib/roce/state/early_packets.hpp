@@ -8,9 +8,9 @@
 // back, waits for `nak_delay`, which adapts to the queue pair's own gaps (Gap).
 //
 // A forger who knows both addresses and the QPN may place a packet ahead of the stream. So an early
-// packet is executed only if one of the next few PSNs behind it arrived too (or it arrives now),
-// and two early packets of one PSN with different bytes are both dropped: forgeries would have to
-// hit two neighbouring PSNs while the true packets are missing. //= threat:A02
+// packet is executed only if one of the next few PSNs behind it is early, too (or it arrives now),
+// with selective repeat also if the one before it is, and two of one PSN with different bytes are
+// both dropped: forgeries have to hit a neighbour of a true one, or to be two. //= threat:A02
 #pragma once
 
 #include <cstddef>
@@ -85,6 +85,7 @@ class EarlyPackets {
     uint16_t next = kNoSlot;  // of its list, or of the free list
   };
   bool same(uint16_t slot, const Frame& frame) const noexcept;
+  bool follows(const Slot& slot) const noexcept;
   void drop(EarlyList& list, uint16_t slot) noexcept;
   std::byte* bytes(uint16_t slot) const noexcept {
     return bytes_.get() + slot * size_t{kSlotBytes};
@@ -100,6 +101,7 @@ class EarlyPackets {
 struct Gap {
   static constexpr Duration kMinNakDelay = Duration::from_us(20);
   static constexpr Duration kMaxNakDelay = Duration::from_us(2000);
+  static constexpr uint8_t kRemembered = 16;  // losses, as in RFC 8985
 
   EarlyList early;
   Psn nak_psn;  // the PSN at which the last gap closed
@@ -110,7 +112,10 @@ struct Gap {
   Instant since = Instant::never();   // the gap is open; never(): closed
   Instant nak_at = Instant::never();  // then the missing packet counts as lost
   bool unconfirmed = false;           // the packet is buffered, but may be forged
+  uint8_t reordered = 0;              // losses until the last late packet is forgotten
 
+  // No packet was late of late.
+  bool in_order() const { return reordered == 0; }
   bool closed() const { return early.empty() && since.is_never(); }
   // A packet is missing and later ones arrived.
   void open(Instant now, bool may_be_forged = false) noexcept;

@@ -99,8 +99,8 @@ TEST_CASE("what is missing for a whole delay is lost") {
   Holes holes;
   holes.open(Psn{0xFFFFFF});
   CHECK_FALSE(holes.advance(start, delay));
-  holes.on_early(Psn{1}, start, delay);
-  holes.on_early(Psn{4}, start + Duration::from_us(10), delay);
+  holes.on_early(Psn{0}, Psn{1}, start, delay, false);
+  holes.on_early(Psn{3}, Psn{4}, start + Duration::from_us(10), delay, false);
   CHECK_FALSE(holes.advance(start + Duration::from_us(39), delay));
   CHECK(holes.advance(start + delay, delay));
   CHECK(holes.lost(Psn{0}));
@@ -109,25 +109,44 @@ TEST_CASE("what is missing for a whole delay is lost") {
   CHECK(holes.advance(holes.advance_at, delay));
   CHECK(holes.lost_end == Psn{4});
   CHECK(holes.advance_at.is_never());
-  holes.on_early(Psn{3}, start, delay);  // nothing new
+  holes.on_early(Psn{2}, Psn{3}, start, delay, false);  // nothing new
   CHECK(holes.advance_at.is_never());
+}
+
+TEST_CASE("behind a path that keeps the order, three later requests tell that one is lost") {
+  const Duration delay = Duration::from_us(40);
+  const Instant start = Instant{} + Duration::from_us(5);
+  const bool in_order = GENERATE(true, false);
+  Holes holes;
+  holes.open(Psn{0xFFFFFF});
+  holes.on_early(Psn{0}, Psn{2}, start, delay, in_order);  // a READ of two packets
+  holes.on_early(Psn{3}, Psn{4}, start, delay, in_order);
+  holes.on_early(Psn{3}, Psn{4}, start, delay, in_order);  // again
+  CHECK_FALSE(holes.lost(Psn{0xFFFFFF}));
+  holes.on_early(Psn{4}, Psn{5}, start, delay, in_order);
+  CHECK(holes.lost(Psn{0xFFFFFF}) == in_order);
+  CHECK_FALSE(holes.lost(Psn{2}));  // two requests are behind it
+  holes.on_early(Psn{5}, Psn{6}, start, delay, in_order);
+  CHECK(holes.lost(Psn{2}) == in_order);
+  CHECK(holes.advance_at == start + delay);  // for the last ones
+  CHECK(holes.advance(start + delay, delay));
 }
 
 TEST_CASE("holes that are opened anew know nothing of the ones before") {
   const Duration delay = Duration::from_us(40);
   Holes holes;
   holes.open(Psn{10});
-  holes.on_early(Psn{20}, Instant{}, delay);
+  holes.on_early(Psn{19}, Psn{20}, Instant{}, delay, false);
   CHECK(holes.advance_at == Instant{} + delay);
   CHECK_FALSE(holes.lost(Psn{10}));
   holes.open(Psn{30});
   CHECK(holes.advance_at.is_never());
   CHECK(holes.seen_end == Psn{30});
   CHECK_FALSE(holes.lost(Psn{30}));
-  holes.on_early(Psn{29}, Instant{}, delay);  // a duplicate from before
+  holes.on_early(Psn{28}, Psn{29}, Instant{}, delay, false);  // a duplicate from before
   CHECK(holes.advance_at.is_never());
   CHECK(holes.seen_end == Psn{30});
-  holes.on_early(Psn{31}, Instant{}, delay);
+  holes.on_early(Psn{30}, Psn{31}, Instant{}, delay, false);
   CHECK(holes.advance(Instant{} + delay, delay));
   CHECK(holes.lost(Psn{30}));
   CHECK_FALSE(holes.lost(Psn{31}));

@@ -77,7 +77,7 @@ TEST_CASE("bursts of losses cost little") {
   CHECK(goodput(Opcode::write, {.burst = 1'000, .seed = 5}) >= 0.9);
 }
 TEST_CASE("READ responses that are lost cost little") {
-  CHECK(goodput(Opcode::read, {.loss = 10'000, .seed = 6}) >= 0.85);
+  CHECK(goodput(Opcode::read, {.loss = 10'000, .seed = 6}) >= 0.9);
 }
 TEST_CASE("late READ responses cost little") {
   CHECK(goodput(Opcode::read,
@@ -135,7 +135,7 @@ TEST_CASE("the tail of latency under loss is a few round trips") {
   const Duration tail_large = large[large.size() * 99 / 100];
   INFO("64 KiB: " << calm_large.ns() << " ns without loss, p99 " << tail_large.ns() << " ns, most "
                   << large.back().ns());
-  CHECK(tail_large.ps <= calm_large.ps * 2);
+  CHECK(tail_large.ps <= calm_large.ps + calm.ps * 3);  // three round trips
 }
 
 TEST_CASE("a gap of an eighth of what is in flight cuts the window, a smaller one does not") {
