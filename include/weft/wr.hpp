@@ -24,8 +24,8 @@
 // - An error belongs to its request; the queue pair stays in RTS. After an error of a WRITE or SEND
 //   part of its bytes may have been placed. remote_aborted: the peer restarted or dropped our state
 //   meanwhile, so the request may or may not have been executed. retry_exceeded: no packet from the
-//   peer for the device's dead peer timeout (`patience_ms`); vendor_error is 1 if the peer had
-//   answered before, 0 if not.
+//   peer for the device's dead peer timeout (`patience_ms`), or a sign that it is gone, which is in
+//   vendor_error (docs/failure-model.md); bit 0 of that: the peer had answered before.
 // - WRITE_ADD adds elements of 4 or 8 bytes; it needs Access::remote_atomic. Concurrent adds at the
 //   peer's device lose no update. fp32 is added in the order of arrival, or with `ordered` in the
 //   order of posting, per peer.

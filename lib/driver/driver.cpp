@@ -27,7 +27,9 @@ Driver::Driver(std::unique_ptr<transport::Port> port, const MakeMachine& make_ma
       posts_(clock_, options.single_thread),
       suspension_(*port_),
       log_lines_(options.subsystem),
-      hand_off_(lock_, clock_) {}
+      hand_off_(lock_, clock_) {
+  port_->report_lost_peers(lost_);
+}
 
 Result<void> Driver::start() {
   async_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -102,8 +104,9 @@ size_t Driver::turn() noexcept {
   const size_t received = port_->receive({rx_.get(), kBurst});
   WEFT_DCHECK(received <= kBurst);
   // Pending events end an idle turn too: the next turn may be the thread's last before it sleeps.
-  const bool busy =
-      received != 0 || machine_->wants_transmit() || !tx_.empty() || machine_->has_pending_events();
+  const bool lost = !lost_.empty();
+  const bool busy = received != 0 || lost || machine_->wants_transmit() || !tx_.empty() ||
+                    machine_->has_pending_events();
   if (!busy && (++idle_turns_ & idle_mask_) != 0) return 0;
   const Instant now = clock_.now();
   machine_->set_time(now);
@@ -112,6 +115,7 @@ size_t Driver::turn() noexcept {
     machine_->receive({rx_.get(), received}, now);
     port_->release({rx_.get(), received});
   }
+  while (lost && !lost_.empty()) machine_->lose_peer(lost_.take(), now);
   if (machine_->next_deadline() <= now) machine_->expire(now);
   tx_.flush(now);
   notify();

@@ -147,6 +147,7 @@ class Driver {
 
   const base::Clock& clock_;
   base::SecureRandom random_;
+  transport::LostPeers lost_;  // told to the machine in the turn in which the port noticed
   std::unique_ptr<transport::Port> port_;
   std::unique_ptr<transport::Machine> machine_;
   Lock lock_;

@@ -45,7 +45,8 @@ std::string text_of(const transport::Incident& incident, const Gid& local) {
   text += name(incident.status);
   text += tries_of(incident);
   text += ": ";
-  return text += reason(incident.status);
+  const bool is_lost = incident.sign != transport::PeerSign::none;
+  return text += is_lost ? transport::text_of(incident.sign) : reason(incident.status);
 }
 
 }  // namespace

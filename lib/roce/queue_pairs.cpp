@@ -203,6 +203,7 @@ void Engine::reset_qp(QueuePair& qp) noexcept {
   qp.limiter = RateLimiter{};
   qp.retry_delay = {};
   qp.expired = 0;
+  qp.stopped = {};
   qp.req.next_index = qp.sq.tail();
   qp.established = qp.type == QpType::ud;
   qp.access = Access::none;

@@ -7,6 +7,7 @@
 #include "lib/roce/rc/rc.hpp"
 #include "lib/roce/unreliable/unreliable.hpp"
 #include "lib/wire/icrc.hpp"
+#include "lib/wire/liveness_request.hpp"
 
 namespace weft::roce {
 
@@ -62,7 +63,10 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
   const uint32_t icrc_length = this->icrc_length(*frame.path);
   const wire::ParseError error =
       wire::parse(frame.bytes, frame.length, icrc_length, external_payload_length, packet);
-  if (error != wire::ParseError::none) return count(parse_count(error));
+  if (error != wire::ParseError::none) {
+    if (wire::LivenessRequest::is_of_rc(frame.bytes, frame.length)) return;
+    return count(parse_count(error));
+  }
   packet.telemetry = telemetry;
   //= roce:C-ICRC-15 threat:A12 before any state is touched
   const uint16_t udp_port = telemetry != nullptr ? wire::kIntUdpPort : kRocePort;

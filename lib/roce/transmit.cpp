@@ -134,6 +134,16 @@ void Engine::expire(Instant now) noexcept {
   services_changed();
 }
 
+void Engine::lose_peer(const LostPeer& lost, Instant now) noexcept {
+  set_time(now);
+  for (const auto& [number, qp] : owned_) {
+    const bool waits = qp->reliable() && qp->can_request() && !qp->sq.empty();
+    if (!waits || !lost.covers(qp->path.destination, qp->peer, qp->path.in_memory)) continue;
+    count(Count::peers_lost);
+    fail_request(*this, *qp, Status::retry_exceeded, transport::detail_of(lost.sign));
+  }
+}
+
 void Engine::services_changed() noexcept {
   if (gsi_.services() != nullptr)
     next_deadline_ = std::min(next_deadline_, gsi_.services()->next_deadline());

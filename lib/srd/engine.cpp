@@ -15,7 +15,7 @@ void on_peer_timer(ReceiveContext& ctx, Peer& peer, Instant now) noexcept {
   // The delay of one that is queued already is enforced by send_due_acks().
   if (peer.rx.ack_at <= now && !peer.ack_link.listed) queue_ack(ctx, peer, now);
   if (on_send_timer(ctx, peer, now) == TimerVerdict::peer_dead)
-    fail_peer(ctx, peer, Status::retry_exceeded);
+    fail_peer(ctx, peer, Status::retry_exceeded, transport::PeerSign::none);
 }
 
 }  // namespace
@@ -66,6 +66,16 @@ void Engine::expire(Instant at) noexcept {
   grant_credit(*this, at);
   expire_reservations(*this, at);
   next_deadline_ = std::min({wheel.next_deadline(), credit.grant_at, rnr.expires_at});
+}
+
+void Engine::lose_peer(const LostPeer& lost, Instant at) noexcept {
+  now = at;
+  for (const std::unique_ptr<Peer>& peer : peers) {
+    if (peer == nullptr || peer->tx.messages == nullptr) continue;
+    if (!lost.covers(peer->address, peer->endpoint(), peer->in_memory)) continue;
+    count(Count::peers_lost);
+    fail_peer(*this, *peer, Status::retry_exceeded, lost.sign);
+  }
 }
 
 Credentials Engine::issue(const Gid& address, uint32_t prefix, Instant at) noexcept {

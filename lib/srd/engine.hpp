@@ -26,6 +26,7 @@ class Engine final : public ReceiveContext {
   void receive(std::span<const Frame> frames, Instant now) noexcept override;
   size_t transmit(std::span<TxFrame> frames, Instant now) noexcept override;
   void expire(Instant now) noexcept override;
+  void lose_peer(const LostPeer& lost, Instant now) noexcept override;
   bool wants_transmit() const noexcept override {
     return !active.empty() || !acks.queue.empty() || !replies.empty() || !rnr.ready.empty();
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "lib/base/check.hpp"
+#include "lib/transport/lost_peers.hpp"
 #include "weft/device.hpp"
 #include "weft/wr.hpp"
 
@@ -20,6 +21,7 @@ struct Incident {
   QpNum peer_qp;         // 0: not known
   uint32_t retries = 0;  // that were made before it failed
   Duration waited;       // for each, or without a retry in total; zero: it did not fail by time
+  PeerSign sign = PeerSign::none;  // the peer is gone, says this
   Instant at = Instant::never();
 };
 

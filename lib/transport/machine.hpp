@@ -46,6 +46,9 @@ class Machine {
   virtual size_t transmit(std::span<TxFrame> frames, Instant now) noexcept = 0;
   // Runs timers whose deadline has passed.
   virtual void expire(Instant now) noexcept = 0;
+  // A peer is gone, and something says so: requests to it end. Those of peers to which none is
+  // outstanding are not affected.
+  virtual void lose_peer(const LostPeer& lost, Instant now) noexcept { (void)lost, (void)now; }
   // When expire() must be called: at the first deadline or earlier.
   Instant next_deadline() const noexcept { return next_deadline_; }
   // True if transmit() would make a frame now, delayed acknowledgements included.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lib/transport/frame.hpp"
+#include "lib/transport/lost_peers.hpp"
 #include "weft/device.hpp"
 #include "weft/result.hpp"
 
@@ -35,6 +36,7 @@ struct Capabilities {
   uint32_t reference_threshold = 0;  // payload bytes from which by-reference is faster
   bool ecn = false;                  // sets and reads the ECN bits
   bool lossless = false;             // a full receiver causes backpressure instead of drops
+  bool asks = false;                 // ask() may find out that a peer is gone
   bool telemetry = false;            // carries frames to and from wire::kIntUdpPort too, and
                                      // active_mtu leaves room for their block
   // Bytes of the receiver's buffer that one sender may fill, and the overhead of a packet in it.
@@ -91,6 +93,23 @@ class Port {
   // connect to the peer; not on the data path.
   virtual bool reaches_in_memory(const Gid& destination, QpNum number) noexcept {
     return (void)destination, (void)number, false;
+  }
+
+  // From now on receive() adds to `lost` the peers that are gone, and what they sent before has
+  // been received by then. Only those that this port sent to, or that ask() was called for. `lost`
+  // outlives the port.
+  virtual void report_lost_peers(LostPeers& lost) { (void)lost; }
+  // A peer does not answer: finds out whether a process has its UDP port. `datagram` has a nonce
+  // that no one else knows; an answer that the port is closed must repeat it. Where
+  // Capabilities::asks; does nothing if the same address was asked a moment ago.
+  virtual void ask(const Path& path, std::span<const std::byte> datagram) noexcept {
+    (void)path, (void)datagram;
+  }
+  // Of a peer whose end this port would report: where it is in what was sent to it, if some of that
+  // lies unread. Twice the same place: it lives, and does nothing (stopped, without a processor).
+  virtual std::optional<uint64_t> unread(const Gid& destination, QpNum number,
+                                         bool in_memory) noexcept {
+    return (void)destination, (void)number, (void)in_memory, std::nullopt;
   }
 
   // The queue pair `number` has been destroyed: the port may remove its steering rules.

@@ -62,7 +62,8 @@ struct EventReport {
   Duration ago;
   std::string_view what;  // "port_error", "retry_exceeded"
   QpNum qp;               // 0: an event of the device
-  std::string_view why;   // its usual cause and what to do
+  std::string_view why;   // its usual cause and what to do, or what says that the peer is gone
+  Gid peer;               // of a request that failed; zero: not known
 };
 
 struct Inspection {

@@ -119,6 +119,7 @@ void write_event(Object& object, const EventReport& event) {
   object.add_us("ago_us", event.ago);
   object.add("what", event.what);
   object.add("queue_pair", uint64_t{event.qp.value});
+  if (event.peer != Gid{}) object.add("peer", to_string(event.peer));
   if (!event.why.empty()) object.add("why", event.why);
 }
 

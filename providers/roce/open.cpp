@@ -57,6 +57,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
       software::flag_key("throttle", config.throttle),
       software::flag_key("selective_repeat", selective_repeat),
       {"profile", [](const std::string&) { return Result<void>(); }},
+      software::flag_key("wait_for_stopped", config.waits_for_stopped),
       software::engines_key(engines),
       software::secure_key(secure),
       icrc_key(config.icrc)};

@@ -208,6 +208,13 @@ struct Totals {
   }
 };
 
+// What to do, or what says that the peer is gone.
+std::string_view why(const transport::Incident& incident) {
+  if (incident.status == Status::success) return base::reason(incident.event.type);
+  if (incident.sign != transport::PeerSign::none) return transport::text_of(incident.sign);
+  return reason(incident.status);
+}
+
 }  // namespace
 
 std::vector<Counter> Context::counters() const {
@@ -235,10 +242,9 @@ bool Context::inspect_common(verbs::Inspection& found, const std::atomic<bool>& 
       totals.collect(*driver);
       driver->machine().incidents().visit([&](const transport::Incident& incident) {
         const bool failed = incident.status != Status::success;
-        found.events.push_back(
-            {found.at - std::min(found.at, incident.at),
-             failed ? name(incident.status) : name(incident.event.type), incident.qp,
-             failed ? reason(incident.status) : base::reason(incident.event.type)});
+        found.events.push_back({found.at - std::min(found.at, incident.at),
+                                failed ? name(incident.status) : name(incident.event.type),
+                                incident.qp, why(incident), incident.peer});
       });
     };
     if (driver->run_exclusive(inspect, closing)) {

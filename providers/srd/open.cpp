@@ -52,6 +52,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
       software::flag_key("single_thread", single_thread),
       software::flag_key("path_counters", path_counters),
       software::flag_key("police_credit", police_credit),
+      software::flag_key("wait_for_stopped", config.waits_for_stopped),
       software::number_key("paths", paths, 1, srd::kMostPaths),
       software::number_key("ack_every", config.ack_every, 1, 64),
       {"path_policy",

@@ -65,8 +65,13 @@ class PeerProcess {
          std::to_string(timeout) + "\n");
     expect("linked", context);
   }
-  // Stops the process until resume().
-  void pause() const { REQUIRE(::kill(pid_, SIGSTOP) == 0); }
+  // Stops the process until resume(); returns once all of its threads stand still.
+  void pause() const {
+    int status = 0;
+    REQUIRE(::kill(pid_, SIGSTOP) == 0);
+    REQUIRE(waitpid(pid_, &status, WUNTRACED) == pid_);
+    REQUIRE(WIFSTOPPED(status));
+  }
   void resume() const { REQUIRE(::kill(pid_, SIGCONT) == 0); }
   // `kill -9`; returns once the process has ended.
   void kill() {

@@ -145,6 +145,7 @@ TEST_CASE(
     "trips") {
   SrdOptions o;
   o.config.paths = 1;
+  o.config.dead_peer_timeout = Duration::from_s(5);
   o.link.delay = Duration::from_ms(4);
   Two t(o);
   t.goes_on();

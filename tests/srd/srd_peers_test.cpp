@@ -81,6 +81,7 @@ TEST_CASE("a peer with a packet in flight is not evicted, threat:A25") {
   SrdOptions o;
   o.stations = 7;
   o.config.max_peers = 4;
+  o.config.dead_peer_timeout = Duration::from_s(5);
   SrdWorld world(o);
   // Executed, and then nothing gets through for most of the sender's patience.
   world[1].life().tap->filter = [&](const SentFrame& frame) {

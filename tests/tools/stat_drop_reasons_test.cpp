@@ -78,7 +78,7 @@ const std::set<std::string> kOthers = {
     "udp_rx_frames", "udp_rx_bytes", "udp_rx_super_packets", "udp_tx_frames", "udp_tx_bytes",
     "udp_tx_trains", "udp_forwarded", "udp_forward_received", "udp_steering_programs", "udp_probes",
     "udp_rx_telemetry_frames", "udp_rx_multicast_frames", "udp_sender_lookups",
-    "udp_sender_ports_held"};
+    "udp_sender_ports_held", "udp_asked", "udp_port_unreachable", "udp_icmp_unbelieved"};
 
 // Counters of ports begin with the port's name.
 void add_names_of_ports(std::set<std::string>& names) {

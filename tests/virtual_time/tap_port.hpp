@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "lib/transport/port.hpp"
 #include "lib/wire/parse.hpp"
@@ -44,6 +46,9 @@ class TapPort final : public transport::Port {
   // Drops longer frames, BTH to ICRC, as a path whose MTU has shrunk.
   uint32_t longest = UINT32_MAX;
   uint64_t refused = 0, too_long = 0;  // calls, frames
+  // Where the peer is in what was sent to it, if some of that lies unread (Port::unread()).
+  std::function<std::optional<uint64_t>()> peer_place;
+  std::vector<std::vector<std::byte>> asked;  // datagrams of ask()
 
   const transport::Capabilities& capabilities() const noexcept override {
     return inner_->capabilities();
@@ -55,6 +60,12 @@ class TapPort final : public transport::Port {
   QpnRange qpn_range() const noexcept override { return inner_->qpn_range(); }
   Result<void> join(const Gid& group) override { return inner_->join(group); }
   void leave(const Gid& group) noexcept override { inner_->leave(group); }
+  void ask(const transport::Path&, std::span<const std::byte> datagram) noexcept override {
+    asked.emplace_back(datagram.begin(), datagram.end());
+  }
+  std::optional<uint64_t> unread(const Gid&, QpNum, bool) noexcept override {
+    return peer_place ? peer_place() : std::nullopt;
+  }
   size_t receive(std::span<transport::Frame> frames) noexcept override {
     return inner_->receive(frames);
   }

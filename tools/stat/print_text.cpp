@@ -129,6 +129,7 @@ void print_device(const Json& device) {
     std::printf("  %.3f s ago: %s", number(event, "ago_us") / 1e6, text(event, "what").c_str());
     if (const uint64_t qp = whole(event, "queue_pair"))
       std::printf(", queue pair 0x%06" PRIx64, qp);
+    if (event.contains("peer")) std::printf(" to %s", text(event, "peer").c_str());
     if (event.contains("why")) std::printf(": %s", text(event, "why").c_str());
     std::printf("\n");
   }

@@ -26,13 +26,17 @@ std::string describe(const LinkShape& shape) {
   return std::to_string(shape.slots) + " slots of " + std::to_string(shape.payload) + " bytes";
 }
 
-// SRD takes the dead peer timeout when the device is opened, RC when queue pairs connect.
+// SRD takes the dead peer timeout when the device is opened, RC when queue pairs connect. A rank
+// that is stopped for so long has failed.
 Result<Device> open_device(const PeerConnectionOptions& options) {
   std::string device = device_or_default(options.device);
   const bool srd = device.rfind("srd", 0) == 0;
   if (srd && device.find("patience_ms=") == std::string::npos)
     device +=
         ",patience_ms=" + std::to_string(std::max<int64_t>(10, options.dead_peer_timeout.ms()));
+  const bool ours = device.rfind("srd+", 0) == 0 || device.rfind("roce+", 0) == 0;
+  if (ours && device.find("wait_for_stopped=") == std::string::npos)
+    device += ",wait_for_stopped=0";
   return Device::open(device);
 }
 

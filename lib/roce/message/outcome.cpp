@@ -65,10 +65,13 @@ void complete_receive(EngineState& engine, QueuePair& qp, Status status, uint32_
   complete(engine, qp, *qp.recv_cq, c, solicited);
 }
 
-static transport::Incident failure_of(const QueuePair& qp, Status status) noexcept {
+static transport::Incident failure_of(const QueuePair& qp, Status status,
+                                      uint16_t syndrome) noexcept {
   transport::Incident failure{
       .status = status, .qp = qp.number, .peer = qp.path.destination, .peer_qp = qp.peer};
   if (status == Status::retry_exceeded) {
+    failure.sign = transport::sign_of(syndrome);
+    if (failure.sign != transport::PeerSign::none) return failure;
     failure.retries = qp.attributes.retry_count.value_or(0);
     failure.waited = qp.retry_delay;
   } else if (status == Status::rnr_retry_exceeded) {
@@ -83,7 +86,7 @@ void fail_request(EngineState& engine, QueuePair& qp, Status status, uint16_t sy
     const SendEntry& entry = qp.sq[qp.sq.head()];
     qp.sq.pop();
     complete_request(engine, qp, entry, status, syndrome);
-    engine.note_failure(failure_of(qp, status));
+    engine.note_failure(failure_of(qp, status, syndrome));
   }
   enter_error(engine, qp);
 }

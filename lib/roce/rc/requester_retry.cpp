@@ -17,6 +17,26 @@ constexpr uint32_t kRnrTimer[32] = {65536, 1,    2,    3,     4,     6,     8,  
                                     256,   384,  512,  768,   1024,  1536,  2048,  3072,
                                     4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
+constexpr uint8_t kProbesToAsk = 3;  // without an answer, before the peer's host is asked
+
+// The packet at una, or its acknowledgement, is lost. False: there are no retries left. A peer that
+// is stopped costs none: only time has passed.
+bool take_retry(EngineState& engine, QueuePair& qp, bool silent) noexcept {
+  using Verdict = transport::StoppedPeer::Verdict;
+  Requester& req = qp.req;
+  WEFT_DCHECK(req.retries_left <= *qp.attributes.retry_count);
+  if (req.retries_left != 0) {
+    const bool endless =
+        engine.config().habits.retries_for_ever && *qp.attributes.retry_count == 7;
+    if (!endless) --req.retries_left;
+    return true;
+  }
+  if (!silent || !engine.config().waits_for_stopped) return false;
+  const Verdict peer = qp.stopped.look(req.una, engine.unread_by_peer(qp));
+  if (peer == Verdict::went_on) req.retries_left = *qp.attributes.retry_count;
+  return peer != Verdict::dead;
+}
+
 // Packets that may wait for their time: new ones, and those that are sent again alone.
 bool has_waiting(const QueuePair& qp) noexcept {
   const Requester& req = qp.req;
@@ -109,15 +129,13 @@ void on_loss(EngineState& engine, QueuePair& qp, Instant now,
     apply_pacing(engine, qp);
   }
   const Habits& habits = engine.config().habits;
-  const bool counts = reason != congestion::Loss::Reason::timeout ||
-                      counts_as_retry(habits.retry_timer, qp.expired);
-  if (counts && req.retries_left == 0) {
+  const bool silent = reason == congestion::Loss::Reason::timeout;
+  const bool counts = !silent || counts_as_retry(habits.retry_timer, qp.expired);
+  if (counts && !take_retry(engine, qp, silent)) {
     engine.count(Count::retry_exceeded);
     return fail_request(engine, qp, Status::retry_exceeded, 0);
   }
-  WEFT_DCHECK(req.retries_left <= *qp.attributes.retry_count);
-  if (counts && !(habits.retries_for_ever && *qp.attributes.retry_count == 7)) --req.retries_left;
-  if (reason == congestion::Loss::Reason::timeout && habits.retry_timer == RetryTimer::short_first)
+  if (silent && habits.retry_timer == RetryTimer::short_first)
     qp.set_retry_delay(habits.retry_timer, static_cast<uint8_t>(std::min(qp.expired + 1, 255)));
   rewind(engine, qp, req.una);
   req.retry_at = Instant::never();
@@ -169,12 +187,14 @@ void on_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
     engine.activate(qp);
   } else if (req.retry_at <= now) {
     engine.count(Count::timeouts);
+    engine.ask_for_peer(qp);
     req.response_gap = false;
     on_loss(engine, qp, now, congestion::Loss::Reason::timeout);  //= roce:C-RETRY-47
     if (!qp.can_request()) return;
   } else if (qp.probe_at() <= now) {
     ++req.probes;
     req.probing = true;
+    if (req.probes >= kProbesToAsk) engine.ask_for_peer(qp);
     engine.activate(qp);
   }
   const Instant next = std::min({req.rnr_until, req.retry_at, qp.probe_at()});

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lib/wire/liveness_request.hpp"
+
 namespace weft::roce {
 
 EngineState::EngineState(Port& port, const EngineConfig& config, base::SecureRandom& random)
@@ -22,6 +24,12 @@ void EngineState::arm_timer(QueuePair& qp, Instant deadline) noexcept {
   }
   wheel_.insert(qp.timer, deadline);
   next_deadline_ = std::min(next_deadline_, deadline);
+}
+
+void EngineState::ask_for_peer(const QueuePair& qp) noexcept {
+  if (!capabilities_.asks || qp.path.in_memory || qp.selective == nullptr) return;
+  const uint64_t nonce = uint64_t{random_.next32()} << 32 | random_.next32();
+  port_.ask(qp.path, wire::LivenessRequest::of_rc(qp.peer, nonce).bytes());
 }
 
 void EngineState::note_violation(const QueuePair& qp) noexcept {

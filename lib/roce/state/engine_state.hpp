@@ -42,8 +42,9 @@ struct EngineConfig {
   // the ICRC covers (address translation), where both peers agreed. A peer with ICRC drops our
   // packets as damaged, and we drop the peer's.
   bool icrc = true;
-  bool throttle = false;  // refuse connections to peers that use wrong keys: violations.hpp
-  bool credits = true;    // advertise end-to-end credits; false: always "unlimited", as kernel rxe
+  bool throttle = false;          // refuse connections to peers that use wrong keys: violations.hpp
+  bool waits_for_stopped = true;  // a peer that is stopped costs no retries: stopped_peer.hpp
+  bool credits = true;  // advertise end-to-end credits; false: always "unlimited", as kernel rxe
 };
 
 class EngineState : public Machine {
@@ -72,6 +73,14 @@ class EngineState : public Machine {
 
   // The XRC shared receive queue of that number, or nullptr.
   SharedReceives* find_srq(uint32_t number) const noexcept { return srqs_.find(number); }
+  // The peer of an RC queue pair does not answer: the port finds out whether a process has its UDP
+  // port. Only with selective repeat: to a queue pair that is not weft's, nothing but RoCEv2 is
+  // sent.
+  void ask_for_peer(const QueuePair& qp) noexcept;
+  // See Port::unread().
+  std::optional<uint64_t> unread_by_peer(const QueuePair& qp) noexcept {
+    return port_.unread(qp.path.destination, qp.peer, qp.path.in_memory);
+  }
   // Counts an invalid key of the peer, which ends its queue pair.
   void note_violation(const QueuePair& qp) noexcept;
   // A paced packet left `late_ns` after its time. In real time a packet leaves when a thread calls.

@@ -27,6 +27,7 @@
 #include "lib/transport/completion_queue.hpp"
 #include "lib/transport/frame.hpp"
 #include "lib/transport/shared_receives.hpp"
+#include "lib/transport/stopped_peer.hpp"
 #include "lib/transport/work_queue.hpp"
 #include "lib/wire/emit.hpp"
 #include "lib/wire/int_block.hpp"
@@ -198,6 +199,7 @@ struct QueuePair : QueuePairAddress {
   RateLimiter limiter;
   Duration retry_delay;  // the retransmission timeout; zero: none. After time-outs it may be longer
   uint8_t expired = 0;   // time-outs since the last progress, if they make it longer
+  transport::StoppedPeer stopped;
 
   std::unique_ptr<congestion::Preset> preset;  // its own controller; null: the device's
   QueuePairAttributes attributes;              // as set by modify(), for query()

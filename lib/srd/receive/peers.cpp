@@ -75,8 +75,8 @@ Peer* add_peer(ReceiveContext& ctx, const Gid& address, uint32_t qpn_prefix) noe
   return ctx.peers.insert(index, std::move(peer));
 }
 
-void fail_peer(ReceiveContext& ctx, Peer& peer, Status status) noexcept {
-  fail_messages(ctx, peer, status);
+void fail_peer(ReceiveContext& ctx, Peer& peer, Status status, transport::PeerSign sign) noexcept {
+  fail_messages(ctx, peer, status, sign);
   // Its requests will get no responses either; a reset makes it learn that.
   if (peer.introduced.incarnation != 0) end_introduction(ctx, peer);
 }

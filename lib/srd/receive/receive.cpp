@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lib/wire/liveness_request.hpp"
 #include "lib/wire/opcode.hpp"
 
 namespace weft::srd {
@@ -87,7 +88,10 @@ void receive_frame(ReceiveContext& ctx, const Frame& frame, Instant now) noexcep
   const uint32_t icrc_length = ctx.icrc_length(*frame.path);
   const wire::SrdError error =
       wire::srd_parse(frame.bytes, frame.length, icrc_length, external_payload_length, packet);
-  if (error != wire::SrdError::none) return ctx.count(parse_count(error));
+  if (error != wire::SrdError::none) {
+    if (wire::LivenessRequest::is_of_srd(frame.bytes, frame.length)) return;
+    return ctx.count(parse_count(error));
+  }
   //= threat:A12 before any state is touched
   if (icrc_length != 0 && !ctx.has_valid_icrc(frame)) return ctx.count(Count::rx_icrc_error);
   if (packet.dest.value >> 16 != ctx.qpn_prefix) return ctx.count(Count::rx_bad_dest_qpn);

@@ -96,8 +96,8 @@ void send_replies(ReceiveContext& ctx) noexcept;
 // peers.cpp
 // Null: as many as may be, and all in use; or there is no memory.
 Peer* add_peer(ReceiveContext& ctx, const Gid& address, uint32_t qpn_prefix) noexcept;
-// The peer is dead: messages fail, its stream is dropped.
-void fail_peer(ReceiveContext& ctx, Peer& peer, Status status) noexcept;
+// The peer is dead, by `sign` or because it was silent: messages fail, its stream is dropped.
+void fail_peer(ReceiveContext& ctx, Peer& peer, Status status, transport::PeerSign sign) noexcept;
 
 // rails.cpp
 // Sets the peer that a packet comes from, if it is known, and its route. False: it belongs to none

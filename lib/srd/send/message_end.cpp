@@ -114,14 +114,19 @@ void complete_request(SendContext& ctx, Message& m, Status status) noexcept {
   c.type = work_type(m.request.opcode);
   c.byte_count = m.length;
   c.vendor_error = status == Status::success ? 0 : m.refusal_reason;
-  if (status != Status::success && status != Status::flushed)
-    ctx.note_failure(
-        {.status = status,
-         .qp = c.qp,
-         .peer = m.peer->address,
-         .peer_qp = m.dest,
-         .retries = status == Status::rnr_retry_exceeded ? m.rnr.tries : 0u,
-         .waited = status == Status::retry_exceeded ? ctx.config.dead_peer_timeout : Duration{}});
+  if (status != Status::success && status != Status::flushed) {
+    const bool gone = status == Status::retry_exceeded;
+    const transport::PeerSign sign =
+        gone ? transport::sign_of(c.vendor_error) : transport::PeerSign::none;
+    const bool silent = gone && sign == transport::PeerSign::none;
+    ctx.note_failure({.status = status,
+                      .qp = c.qp,
+                      .peer = m.peer->address,
+                      .peer_qp = m.dest,
+                      .retries = status == Status::rnr_retry_exceeded ? m.rnr.tries : 0u,
+                      .waited = silent ? ctx.config.dead_peer_timeout : Duration{},
+                      .sign = sign});
+  }
   ctx.complete(*m.qp, *m.qp->send_cq, c, false);
 }
 

@@ -85,6 +85,12 @@ void complete_request(SendContext& ctx, Message& m, Status status) noexcept;
 void detach_message(SendContext& ctx, Message& m) noexcept;
 void release_message(SendContext& ctx, Message& m) noexcept;
 
+// liveness.cpp
+// The peer does not answer: the port finds out whether a process has its UDP port.
+void ask_for_peer(SendContext& ctx, const Peer& peer) noexcept;
+// It was silent for the dead peer timeout. True: it is stopped, so only time has passed.
+bool is_stopped(SendContext& ctx, Peer& peer, Instant now) noexcept;
+
 // hello.cpp
 // The peer's incarnation for us is not known: asks for it, if it is time.
 void send_hello(SendContext& ctx, Peer& peer, Instant now) noexcept;
@@ -100,7 +106,7 @@ void on_reset(SendContext& ctx, Peer& peer, const Arrival& arrival) noexcept;
 // Replaces a stream that was idle for so long that the peer may soon forget it.
 void renew_stream(SendContext& ctx, Peer& peer, Instant now) noexcept;
 // The peer is dead: all its messages complete with `status`.
-void fail_messages(SendContext& ctx, Peer& peer, Status status) noexcept;
+void fail_messages(SendContext& ctx, Peer& peer, Status status, transport::PeerSign sign) noexcept;
 
 // routes.cpp
 // Requests routes that have not joined, at growing intervals.

@@ -61,6 +61,7 @@ void on_rto_or_tail(SendContext& ctx, Peer& peer, Instant now) noexcept {
   }
   if (any) {
     ctx.count(Count::timeouts);
+    ask_for_peer(ctx, peer);
     // Packets that left one by one time out one by one: that is one RTO.
     if (now - recovery.backed_off_at < rto) return;
     recovery.backed_off_at = now;
@@ -73,6 +74,7 @@ void on_rto_or_tail(SendContext& ctx, Peer& peer, Instant now) noexcept {
   recovery.jitter = static_cast<uint8_t>(ctx.random().below(256));
   flight.flow.allow_one();  // grants of credit may be what was lost
   ctx.count(Count::tail_probes);
+  ask_for_peer(ctx, peer);
   const uint16_t oldest = flight.in_flight.oldest;
   flight.paths.on_loss(flight.at(oldest).path, now);
   if (flight.at(oldest).counts()) flight.flow.forget(flight.at(oldest).length);
@@ -107,13 +109,14 @@ TimerVerdict on_send_timer(SendContext& ctx, Peer& peer, Instant now) noexcept {
     if (tx.flight->in_flight.empty()) tx.flight->flow.allow_one();
   }
   if (tx.has_work()) ctx.activate(peer);
-  if (tx.welcome.hellos != 0 && tx.incarnation() == 0 && !tx.queues.empty() &&
-      now - tx.recovery.progress_at > ctx.config.dead_peer_timeout) {
+  const bool silent = now - tx.recovery.progress_at > ctx.config.dead_peer_timeout;
+  if (tx.welcome.hellos != 0 && tx.incarnation() == 0 && !tx.queues.empty() && silent &&
+      !is_stopped(ctx, peer, now)) {
     ctx.count(Count::peers_lost);
     return TimerVerdict::peer_dead;
   }
   if (tx.flight != nullptr && tx.una != tx.next) {
-    if (now - tx.recovery.progress_at > ctx.config.dead_peer_timeout) {
+    if (silent && !is_stopped(ctx, peer, now)) {
       ctx.count(Count::peers_lost);
       return TimerVerdict::peer_dead;
     }

@@ -90,7 +90,7 @@ void renew_stream(SendContext& ctx, Peer& peer, Instant now) noexcept {
   restart_stream(ctx, peer, false);  // no packet of the outstanding messages was sent yet
 }
 
-void fail_messages(SendContext& ctx, Peer& peer, Status status) noexcept {
+void fail_messages(SendContext& ctx, Peer& peer, Status status, transport::PeerSign sign) noexcept {
   Sender& tx = peer.tx;
   const bool reachable = tx.incarnation() != 0;
   end_stream(ctx, peer);
@@ -99,7 +99,7 @@ void fail_messages(SendContext& ctx, Peer& peer, Status status) noexcept {
   tx.rnr_waiting = 0;
   while (Message* m = tx.messages) {
     m->unacked = 0;
-    m->refusal_reason = reachable;
+    m->refusal_reason = static_cast<uint8_t>(transport::detail_of(sign) | (reachable ? 1 : 0));
     complete_request(ctx, *m, status);
     release_message(ctx, *m);
   }

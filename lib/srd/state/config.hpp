@@ -25,7 +25,8 @@ struct Config {
   bool police_credit = false;  // packets beyond a sender's credit are dropped
   Duration least_rto = Duration::from_us(100);
   Duration first_rto = Duration::from_ms(10);        // until a round trip has been measured
-  Duration dead_peer_timeout = Duration::from_s(5);  // without an acknowledgement of anything new
+  Duration dead_peer_timeout = Duration::from_s(2);  // without an acknowledgement of anything new
+  bool waits_for_stopped = true;  // a peer that is stopped is not dead: stopped_peer.hpp
   uint32_t max_peers = 65536;
   // ACK coalescing: packets of a peer per acknowledgement, unless the sender requests one or
   // `ack_delay` has passed. 1: one acknowledgement per burst received.

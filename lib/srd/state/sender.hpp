@@ -7,6 +7,7 @@
 #include "lib/srd/state/flight.hpp"
 #include "lib/srd/state/message.hpp"
 #include "lib/srd/state/send_queues.hpp"
+#include "lib/transport/stopped_peer.hpp"
 
 namespace weft::srd {
 
@@ -58,6 +59,7 @@ struct Sender {
   uint32_t awaiting_response = 0;  // READs and atomics that have not ended
   RttEstimate rtt;
   LossRecovery recovery;
+  transport::StoppedPeer stopped;
   uint32_t train_left = 0;  // packets that still go on `train_path`
   uint8_t train_path = 0;
   Instant used_at;  // last transmission; packets from the peer do not count

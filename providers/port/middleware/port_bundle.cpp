@@ -62,6 +62,23 @@ size_t PortBundle::transmit(std::span<const TxFrame> frames) noexcept {
   return taken;
 }
 
+void PortBundle::report_lost_peers(transport::LostPeers& lost) {
+  for (Member& member : members_) member.port->report_lost_peers(lost);
+}
+
+void PortBundle::ask(const transport::Path& path, std::span<const std::byte> datagram) noexcept {
+  TxFrame frame{};
+  frame.path = &path;
+  members_[port_of(frame)].port->ask(path, datagram);
+}
+
+std::optional<uint64_t> PortBundle::unread(const Gid& destination, QpNum number,
+                                           bool in_memory) noexcept {
+  for (Member& member : members_)
+    if (const auto place = member.port->unread(destination, number, in_memory)) return place;
+  return std::nullopt;
+}
+
 void PortBundle::attach(void* base, size_t size) noexcept {
   for (Member& member : members_) member.port->attach(base, size);
 }

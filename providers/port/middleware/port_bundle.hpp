@@ -17,6 +17,10 @@ class PortBundle : public transport::Port {
   void release(std::span<const transport::Frame> frames) noexcept override;
   // Frames keep their order, so one port that takes no more holds up the others.
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
+  void report_lost_peers(transport::LostPeers& lost) override;
+  void ask(const transport::Path& path, std::span<const std::byte> datagram) noexcept override;
+  std::optional<uint64_t> unread(const Gid& destination, QpNum number,
+                                 bool in_memory) noexcept override;
   void attach(void* base, size_t size) noexcept override;
   void detach(void* base, size_t size) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;

@@ -29,6 +29,7 @@ Capabilities common(Capabilities a, const Capabilities& b) {
   a.lossless = a.lossless && b.lossless;
   a.in_flight_limit = std::min(a.in_flight_limit, b.in_flight_limit);
   a.packet_overhead = std::max(a.packet_overhead, b.packet_overhead);
+  a.asks = a.asks && b.asks;
   a.by_reference = a.telemetry = false;
   return a;
 }

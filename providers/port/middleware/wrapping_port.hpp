@@ -30,6 +30,14 @@ class WrappingPort : public transport::Port {
   void open_general_services() override { inner_->open_general_services(); }
   Result<void> claim_service(uint64_t service) override { return inner_->claim_service(service); }
   void release_service(uint64_t service) override { inner_->release_service(service); }
+  void report_lost_peers(transport::LostPeers& lost) override { inner_->report_lost_peers(lost); }
+  void ask(const transport::Path& path, std::span<const std::byte> datagram) noexcept override {
+    inner_->ask(path, datagram);
+  }
+  std::optional<uint64_t> unread(const Gid& destination, QpNum number,
+                                 bool in_memory) noexcept override {
+    return inner_->unread(destination, number, in_memory);
+  }
   void forget(QpNum number) noexcept override { inner_->forget(number); }
   size_t receive(std::span<transport::Frame> frames) noexcept override {
     return inner_->receive(frames);

@@ -96,6 +96,14 @@ struct ProcessWatch : Endpoint {
 struct OutLink : Endpoint {
   explicit OutLink(const Gid& name) : Endpoint(Kind::out), gid(name) {}
 
+  // Whether the peer is gone, and what is left to do before that is reported.
+  enum class End : uint8_t {
+    no,
+    perhaps,  // its end of the link is closed: it is gone if no one listens there
+    closed,   // no one does
+    exited,   // its process has ended
+  };
+
   // Whether a frame is for the port at its end. Of a link to the listener of a service: no, each
   // request looks for its listener.
   bool takes(const transport::TxFrame& frame) const noexcept {
@@ -118,6 +126,7 @@ struct OutLink : Endpoint {
   bool is_self = false;
   bool watched = false;  // the process watch is in the epoll set
   bool refused = false;  // the last attempt to connect was: no one listens there
+  End end = End::no;     // since the link went down
   pid_t pid = 0;
   int64_t retry_at_ns = 0;       // down: when to connect again
   int64_t blocked_since_ns = 0;  // of the ring position `blocked_at`

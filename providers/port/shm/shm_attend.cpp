@@ -2,8 +2,11 @@
 // Events of connections: new peers, doorbells, closed peers. One epoll_wait() without events, made
 // once in kPollConnectionsEvery (kPollConnectionsBeside) calls of receive() while no thread sleeps,
 // and after every sleep. See shm_port.hpp.
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -22,12 +25,56 @@ using shm::OutLink;
 namespace {
 
 constexpr size_t kMaxDownLinks = 4096;
+constexpr int64_t kMillisecond = 1'000'000;
 
 // Reads one message. -1: none, 0: the peer has closed.
 ssize_t read_message(int socket, void* buffer, size_t size) noexcept {
   const ssize_t got = recv(socket, buffer, size, MSG_DONTWAIT);
   if (got >= 0) return got;
   return errno == EAGAIN || errno == EINTR ? -1 : 0;
+}
+
+// False: the sender has closed.
+bool take_doorbells(InLink& link) noexcept {
+  char doorbell[8];
+  for (int i = 0; i < 64 && link.socket; ++i) {
+    const ssize_t got = read_message(link.socket.fd(), doorbell, sizeof doorbell);
+    if (got <= 0) return got < 0;
+  }
+  return true;
+}
+
+// False: the peer has closed.
+bool take_replies(OutLink& link, bool by_reference, bool barrier) noexcept {
+  shm::HandshakeReply reply;
+  for (int i = 0; i < 64 && link.socket; ++i) {
+    const ssize_t got = read_message(link.socket.fd(), &reply, sizeof reply);
+    if (got <= 0) return got < 0;
+    if (got != sizeof reply || reply.magic != shm::kReplyMagic) continue;
+    link.can_pull = by_reference && (reply.flags & shm::kFlagCanPull) != 0;
+    link.barrier = barrier && (reply.flags & shm::kFlagBarrier) != 0;
+  }
+  return true;
+}
+
+// Also of one that no one has waited for yet.
+bool has_exited(pid_t pid) noexcept {
+  if (pid == 0) return false;  // in another namespace of process ids
+  const shm::Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  pollfd ended{process.fd(), POLLIN, 0};
+  return process ? poll(&ended, 1, 0) > 0 : errno == ESRCH;
+}
+
+// The peer at the end of `link` is gone.
+void report(OutLink& link, bool in_memory, transport::LostPeers* lost) noexcept {
+  const bool exited = std::exchange(link.end, OutLink::End::no) == OutLink::End::exited;
+  link.refused = true;
+  if (lost == nullptr || link.address == Gid{}) return;
+  lost->add(
+      {.address = link.address,
+       .slot = link.slot,
+       .in_memory = in_memory,
+       .sign = exited ? transport::PeerSign::process_ended : transport::PeerSign::device_closed});
 }
 
 }  // namespace
@@ -52,17 +99,20 @@ void ShmPort::poll_connections() noexcept {
         advance_handshake(static_cast<Handshake&>(endpoint));
         break;
       case Endpoint::Kind::in:
-        on_message(static_cast<InLink&>(endpoint));
+        if (!take_doorbells(static_cast<InLink&>(endpoint))) drain(static_cast<InLink&>(endpoint));
         break;
       case Endpoint::Kind::out:
-        on_message(static_cast<OutLink&>(endpoint));
+        if (auto& link = static_cast<OutLink&>(endpoint);
+            !take_replies(link, capabilities_.by_reference, barrier_))
+          on_end(link, OutLink::End::perhaps);
         break;
       case Endpoint::Kind::process:
-        process_ended(*static_cast<shm::ProcessWatch&>(endpoint).link);
+        on_end(*static_cast<shm::ProcessWatch&>(endpoint).link, OutLink::End::exited);
         break;
     }
   }
   if (cleanup_due_) remove_ended();
+  if (ends_) report_ended();
 }
 
 // The sender has closed: frames that it published before are still received.
@@ -73,39 +123,42 @@ void ShmPort::drain(InLink& link) noexcept {
   cleanup_due_ = true;
 }
 
-// Doorbells of the sender. After it closes, published frames are still received.
-void ShmPort::on_message(InLink& link) noexcept {
-  char doorbell[8];
-  for (int i = 0; i < 64 && link.socket; ++i) {
-    const ssize_t got = read_message(link.socket.fd(), doorbell, sizeof doorbell);
-    if (got < 0) return;
-    if (got == 0) {
-      drain(link);
-    }
+// The peer has closed its end of the link, or its process has exited, though a child may hold its
+// sockets open.
+void ShmPort::on_end(OutLink& link, OutLink::End end) noexcept {
+  if (!link.ring) return;
+  if (!link.is_self) {
+    link.end = end;
+    ends_ = true;
   }
+  take_down(link, kMillisecond);
 }
 
-void ShmPort::on_message(OutLink& link) noexcept {
-  shm::HandshakeReply reply;
-  for (int i = 0; i < 64 && link.socket; ++i) {
-    const ssize_t got = read_message(link.socket.fd(), &reply, sizeof reply);
-    if (got < 0) return;
-    if (got == 0) {
-      take_down(link, 1'000'000);
-    } else if (got == sizeof reply && reply.magic == shm::kReplyMagic) {
-      link.can_pull = capabilities_.by_reference && (reply.flags & shm::kFlagCanPull) != 0;
-      link.barrier = barrier_ && (reply.flags & shm::kFlagBarrier) != 0;
+// Peers that are gone: once what they sent has been received, that is reported.
+void ShmPort::report_ended() noexcept {
+  using End = OutLink::End;
+  ends_ = false;
+  for (auto& [gid, link] : out_) {
+    const bool first = link->end == End::perhaps;
+    // Cut links, and those to the listener of a service, are made again when they are needed.
+    if (first) {
+      const bool gone = link->address != Gid{} && connect(*link) == shm::Connect::refused;
+      link->end = gone ? End::closed : End::no;
     }
+    if (link->end == End::no) continue;
+    bool wait = false;
+    // An exiting process closes its sockets a moment before that can be seen.
+    if (link->end == End::closed && has_exited(link->pid)) link->end = End::exited;
+    if (link->end == End::closed) wait = shm::monotonic_ns() < link->retry_at_ns;
+    for (auto& in : in_) {
+      if (in->sender != link->gid || in->pid != link->pid) continue;
+      if (in->state == InLink::State::open && (first || link->end == End::exited)) drain(*in);
+      wait = wait || in->state != InLink::State::open;
+    }
+    ends_ = ends_ || wait;
+    if (!wait) report(*link, names_.beside(), lost_);
   }
-}
-
-// The process has exited, though a child may hold its sockets open.
-void ShmPort::process_ended(OutLink& link) noexcept {
-  if (!link.process.descriptor) return;
-  for (auto& in : in_) {
-    if (in->sender == link.gid && in->state == InLink::State::open) drain(*in);
-  }
-  take_down(link, 1'000'000);
+  if (ends_) calls_left_ = 1;
 }
 
 // Frees closed links and finished handshakes. No frame is lent while this runs.

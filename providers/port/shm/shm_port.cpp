@@ -166,7 +166,7 @@ void ShmPort::release(std::span<const transport::Frame>) noexcept {
 }
 
 bool ShmPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
-  if (!prepare_sleep(want_transmit)) {
+  if (ends_ || !prepare_sleep(want_transmit)) {
     cancel_sleep();
     return false;
   }

@@ -40,6 +40,9 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
   size_t receive(std::span<transport::Frame> frames) noexcept override;
   void release(std::span<const transport::Frame> frames) noexcept override;
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
+  void report_lost_peers(transport::LostPeers& lost) override { lost_ = &lost; }
+  std::optional<uint64_t> unread(const Gid& destination, QpNum number,
+                                 bool in_memory) noexcept override;
   void detach(void* base, size_t size) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
@@ -69,7 +72,7 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
     uint64_t rx_bad_hello = 0;
     uint64_t rx_impostors = 0;  // not the process that listens at the claimed address
     uint64_t pulls_denied = 0;
-    uint64_t peers_lost = 0;
+    uint64_t peers_lost = 0;   // links that went down
     uint64_t detach_cuts = 0;  // peers cut because they held on to memory being detached
   };
 
@@ -86,7 +89,6 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
   shm::OutLink* route_to_listener(uint64_t service) noexcept;
   bool send_one(shm::OutLink& link, const transport::TxFrame& frame) noexcept;
   bool send_down(shm::OutLink& link, const transport::TxFrame& frame) noexcept;
-  bool push_back(shm::OutLink& link, uint64_t position) noexcept;
   void take_down(shm::OutLink& link, int64_t retry_after_ns) noexcept;
 
   // connection set-up (shm_connect.cpp) and events of connections (shm_attend.cpp)
@@ -97,9 +99,8 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
   void accept_peers(const shm::Listener& listener) noexcept;
   void advance_handshake(shm::Handshake& handshake) noexcept;
   void admit(shm::Handshake& handshake);
-  void on_message(shm::InLink& link) noexcept;
-  void on_message(shm::OutLink& link) noexcept;
-  void process_ended(shm::OutLink& link) noexcept;
+  void on_end(shm::OutLink& link, shm::OutLink::End end) noexcept;
+  void report_ended() noexcept;
   void remove_ended() noexcept;
   void drain(shm::InLink& link) noexcept;
   bool prepare_sleep(bool want_transmit) noexcept;
@@ -114,11 +115,13 @@ class ShmPort final : public transport::Port, public transport::SuspendedWait {
   shm::Arena arena_;
   shm::OutLink* last_out_ = nullptr;
   bool cleanup_due_ = false;
+  bool ends_ = false;  // links have an end that is not reported
   bool barrier_ = false;
   bool asleep_ = false;         // between prepare_wait() and finish_wait()
   bool awake_briefly_ = false;  // a sleep ended since the last poll_connections()
   alignas(shm::kCacheLine) std::array<shm::SlotCopy, kBurst> heads_;
 
+  transport::LostPeers* lost_ = nullptr;
   shm::Options options_;
   transport::Capabilities capabilities_;
   Counts counts_;

@@ -18,6 +18,20 @@ constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kStallLimit = 50 * kMillisecond;    // full for so long: drop instead of waiting
 constexpr int64_t kClaimLimit = 1000 * kMillisecond;  // a peer holds memory being detached
 
+// The peer takes nothing: wait, but not for ever, because frames to other peers wait behind.
+// `position` moves when the peer does something. True: the frame is lost.
+bool gives_up(OutLink& link, uint64_t position, uint64_t& lost) noexcept {
+  const int64_t now = shm::monotonic_ns();
+  if (!link.blocked || link.blocked_at != position) {
+    link.blocked = true;
+    link.blocked_at = position;
+    link.blocked_since_ns = now;
+  }
+  if (now - link.blocked_since_ns < kStallLimit) return false;
+  ++lost;
+  return true;
+}
+
 }  // namespace
 
 size_t ShmPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
@@ -72,7 +86,7 @@ bool ShmPort::reaches(const Gid& address, QpNum number) noexcept {
     if (link == nullptr) return false;
     if (connect(*link) == shm::Connect::ok) return true;
     last_out_ = nullptr;
-    out_.erase(name);
+    if (link->pid == 0) out_.erase(name);
   }
   return false;
 }
@@ -117,7 +131,7 @@ bool ShmPort::send_one(OutLink& link, const transport::TxFrame& frame) noexcept 
       link.blocked = false;
       return true;
     case shm::RingProducer::Push::full:
-      return push_back(link, link.ring->consumed());
+      return gives_up(link, link.ring->consumed(), counts_.tx_stalled);
     case shm::RingProducer::Push::unreadable:
       ++counts_.tx_unreadable;
       return true;
@@ -136,35 +150,40 @@ bool ShmPort::send_one(OutLink& link, const transport::TxFrame& frame) noexcept 
 // There is no connection: makes one if it is time, else the frame is lost as on a wire.
 bool ShmPort::send_down(OutLink& link, const transport::TxFrame& frame) noexcept {
   if (shm::monotonic_ns() < link.retry_at_ns) {
-    if (link.blocked) return push_back(link, 0);
+    if (link.blocked) return gives_up(link, 0, counts_.tx_stalled);
   } else {
     switch (connect(link)) {
       case shm::Connect::ok:
         link.blocked = false;
         return send_one(link, frame);
       case shm::Connect::busy:
-        return push_back(link, 0);
+        return gives_up(link, 0, counts_.tx_stalled);
       case shm::Connect::refused:
         link.blocked = false;
         break;
     }
   }
+  // It was there before: what is sent now ends as well.
+  if (link.refused && link.pid != 0 && link.end == OutLink::End::no) {
+    link.end = OutLink::End::closed;
+    ends_ = true;
+    calls_left_ = 0;
+  }
   ++counts_.tx_no_peer;
   return true;
 }
 
-// The peer takes nothing: wait, but not for ever, because frames to other peers wait behind.
-// `position` moves when the peer does something.
-bool ShmPort::push_back(OutLink& link, uint64_t position) noexcept {
-  const int64_t now = shm::monotonic_ns();
-  if (!link.blocked || link.blocked_at != position) {
-    link.blocked = true;
-    link.blocked_at = position;
-    link.blocked_since_ns = now;
+// A process that is stopped keeps its rings and its sockets.
+std::optional<uint64_t> ShmPort::unread(const Gid& destination, QpNum number,
+                                        bool in_memory) noexcept {
+  if (in_memory != names_.beside()) return std::nullopt;
+  for (auto& [gid, link] : out_) {
+    const bool its =
+        link->address == destination && (link->slot == 0 || link->slot == number.value >> 16);
+    if (!its || !link->ring || !link->ring->refresh()) continue;
+    if (link->ring->outstanding() != 0) return link->ring->consumed();
   }
-  if (now - link.blocked_since_ns < kStallLimit) return false;
-  ++counts_.tx_stalled;
-  return true;
+  return std::nullopt;
 }
 
 void ShmPort::take_down(OutLink& link, int64_t retry_after_ns) noexcept {

@@ -211,6 +211,16 @@ Descriptor open_transmit_socket(const LocalAddress& local, uint16_t port,
   return socket;
 }
 
+Descriptor open_question_socket(const LocalAddress& local) noexcept {
+  Descriptor socket = open_write_only_socket(local.ipv4());
+  if (!socket || !bind_to(socket.fd(), local.gid, 0, local.scope)) return {};
+  if (local.ipv4())
+    set(socket.fd(), SOL_IP, IP_RECVERR, 1);
+  else
+    set(socket.fd(), SOL_IPV6, IPV6_RECVERR, 1);
+  return socket;
+}
+
 uint32_t probe_segments(const LocalAddress& local) noexcept {
   const Descriptor socket = open_transmit_socket(local, 0, 1 << 18);
   SocketAddress self = to_socket_address(local.gid, 0, local.scope);

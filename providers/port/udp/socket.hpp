@@ -56,6 +56,10 @@ bool bind_everywhere(int fd, bool ipv4, uint16_t port) noexcept;
 // the path by forged ICMP; it is never read, so a filter drops what arrives.
 Descriptor open_transmit_socket(const LocalAddress& local, uint16_t port, uint32_t buffer) noexcept;
 
+// A socket at any port of the address that is told what ICMP says of its datagrams, and receives
+// nothing. Empty: there is no descriptor left.
+Descriptor open_question_socket(const LocalAddress& local) noexcept;
+
 // Segments that one datagram with UDP_SEGMENT may have on this kernel: 128, 64, or 1 for none.
 uint32_t probe_segments(const LocalAddress& local) noexcept;
 

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "lib/base/check.hpp"
+#include "lib/base/clock.hpp"
 #include "lib/base/log/log.hpp"
 #include "lib/base/memory_permitting.hpp"
 #include "lib/wire/int_block.hpp"
@@ -87,6 +88,7 @@ transport::Capabilities describe(const LocalAddress& local, const Options& optio
   result.gather = true;
   result.ecn = true;
   result.in_flight_limit = in_flight_limit(granted);
+  result.asks = local.shift == 0;  // else a switch has the peer's UDP port
   result.packet_overhead = kLoneFrameCost;
   return result;
 }
@@ -181,6 +183,7 @@ UdpPort::UdpPort(Endpoint endpoint, const Options& options, uint32_t segments,
       capabilities_(describe(local_, options, socket_.buffer, segments)),
       receiver_(socket_.socket.fd(), local_, options.batch, group_.get(), senders_.get()),
       sender_(local_, sender_limits(local_, options, segments)),
+      question_(local_),
       watch_(local_.interface, local_.gid) {}
 
 UdpPort::~UdpPort() {
@@ -250,6 +253,8 @@ size_t UdpPort::receive(std::span<transport::Frame> frames) noexcept {
   lent_ = receiver_.receive(frames);
   if (telemetry_ != nullptr) lent_ += telemetry_->receiver.receive(frames.subspan(lent_));
   for (const auto& side : groups_) lent_ += side->receiver.receive(frames.subspan(lent_));
+  // Behind what a peer sent before it ended.
+  if (question_.waits() && lent_ == 0) question_.read(base::Clock::process().now(), lost_);
   return lent_;
 }
 
@@ -257,6 +262,10 @@ void UdpPort::release(std::span<const transport::Frame> frames) noexcept {
   WEFT_DCHECK(frames.size() == lent_);
   (void)frames;
   lent_ = 0;
+}
+
+void UdpPort::ask(const transport::Path& path, std::span<const std::byte> datagram) noexcept {
+  question_.ask(path.destination, path.destination_port, datagram, base::Clock::process().now());
 }
 
 size_t UdpPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
@@ -280,12 +289,14 @@ bool UdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit)
     descriptors.push_back({group_->fd(), POLLIN, 0});
     receiver_.expect_forwarded();
   }
+  if (question_.waits()) descriptors.push_back({question_.fd(), 0, 0});  // wakes by an error
   if (want_transmit) descriptors.push_back({sender_.blocked(), POLLOUT, 0});
   return true;
 }
 
 void UdpPort::finish_wait() noexcept {
   sender_.unblock();
+  question_.expect();
   asleep_ = false;
   polls_ = 0;
 }
@@ -319,7 +330,10 @@ void UdpPort::append_counters(std::vector<Counter>& counters) const {
                                    {"udp_tx_bytes", tx.bytes},
                                    {"udp_tx_trains", tx.trains},
                                    {"udp_tx_errors", tx.errors},
-                                   {"udp_tx_foreign_port", tx.unknown_port}});
+                                   {"udp_tx_foreign_port", tx.unknown_port},
+                                   {"udp_asked", question_.counters().asked},
+                                   {"udp_port_unreachable", question_.counters().unreachable},
+                                   {"udp_icmp_unbelieved", question_.counters().unbelieved}});
   if (senders_ != nullptr)
     counters.insert(counters.end(), {{"udp_rx_foreign_sender", senders_->counters().refused},
                                      {"udp_sender_lookups", senders_->counters().lookups},

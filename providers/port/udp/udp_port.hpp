@@ -11,6 +11,7 @@
 #include "lib/transport/suspended_wait.hpp"
 #include "providers/port/udp/endpoint.hpp"
 #include "providers/port/udp/group.hpp"
+#include "providers/port/udp/host_question.hpp"
 #include "providers/port/udp/receiver.hpp"
 #include "providers/port/udp/sender.hpp"
 #include "providers/port/udp/sender_check.hpp"
@@ -40,6 +41,8 @@ class UdpPort final : public transport::Port, public transport::SuspendedWait {
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
+  void report_lost_peers(transport::LostPeers& lost) override { lost_ = &lost; }
+  void ask(const transport::Path& path, std::span<const std::byte> datagram) noexcept override;
   void suspend_wait() noexcept override { (void)watch_arrivals(false); }
   bool resume_wait() noexcept override;
   int async_event_fd() const noexcept override { return watch_.fd(); }
@@ -75,6 +78,8 @@ class UdpPort final : public transport::Port, public transport::SuspendedWait {
   std::unique_ptr<Side> telemetry_;            // null: none
   std::vector<std::unique_ptr<Side>> groups_;  // that were joined
   udp::Sender sender_;
+  udp::HostQuestion question_;
+  transport::LostPeers* lost_ = nullptr;
   base::LinkWatch watch_;
   size_t lent_ = 0;
 };

@@ -111,7 +111,9 @@ TEST_CASE("a packet delayed by 2^24 others is not executed, threat:A26") {
 }
 
 TEST_CASE("a suspended process continues, or its requests fail once, threat:A27") {
-  SrdTwo t;
+  SrdOptions options;
+  options.config.dead_peer_timeout = Duration::from_s(5);
+  SrdTwo t(options);
   const auto add = [&](uint64_t id) {
     const Sge in = t.a.sge(8 * id, 8);
     SendRequest r = t.request(Opcode::fetch_add, id, {&in, 1}, 64);
