@@ -22,12 +22,15 @@ function(weft_registry TARGET)
   endforeach()
   set(LIST ${PROJECT_BINARY_DIR}/generated/${TARGET}/${FUNCTION}.cpp)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/registry.cpp.in ${LIST} @ONLY)
+  set_source_files_properties(${LIST} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${TARGET} PRIVATE ${LIST})
 endfunction()
 
-# The files of FOLDER that match PATTERN, sorted: their names without suffix.
+# The files of FOLDER that match PATTERN, sorted: their names without suffix. They know nothing of
+# each other, so that each is compiled alone: two may have a name in common.
 function(weft_names_in FOLDER PATTERN RESULT)
   file(GLOB FILES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${FOLDER}/${PATTERN})
+  set_source_files_properties(${FILES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   list(SORT FILES)
   set(NAMES)
   foreach(FILE ${FILES})

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The commands of ./dev that search for what the tests do not: fuzz, determinism, mutate. ./dev
-# sources this file, and its functions are those of ./dev.
+# The commands of ./dev that search for what the tests do not: fuzz, sanitize, determinism, mutate.
+# ./dev sources this file, and its functions are those of ./dev.
 
 # New inputs go into build/fuzz/corpus; the committed corpus is read only. With runs=N nothing is
 # left to chance and nothing found before counts, so that a change is judged for what it changes.
@@ -35,6 +35,33 @@ command_fuzz() {
     say "$target: $(grep '^Done ' "$log"), $(grep -oE 'cov: [0-9]+' "$log" | tail -1)"
   done
   say "${#targets[@]} passed, 0 failed"
+}
+
+# The part of `./dev test asan` and `./dev test tsan` that fits before a landing: units, packet
+# scripts and hostile peers under ASan and UBSan, in the build of the fuzz targets; under TSan what
+# has threads. A tenth of the random work, as in the whole suites.
+command_sanitize() {
+  local which=${1:-asan} preset targets tests wrap=()
+  case $which in
+    asan)
+      preset=fuzz
+      targets=(wire_tests wire_neighbour_test memory_tests transport_tests message_tests roce_tests
+        roce_rc_tests roce_cm_tests srd_tests srd_attacks_tests ports_shm_tests weft_script)
+      tests='^(wire|memory|transport|message|roce|roce/rc|roce/cm|srd|srd/attacks|ports/shm|script)/'
+      ;;
+    tsan)
+      preset=tsan
+      targets=(driver_tests ports_shm_tests conformance_tests)
+      tests='^(driver|ports/shm)/|^conformance/threads_test.*@(udp|shm|srd_udp|srd_shm)$'
+      setarch -R true 2>/dev/null && wrap=(setarch -R) # as command_test
+      ;;
+    *) die "no sanitizer '$which': asan or tsan" ;;
+  esac
+  sanitizer_environment
+  packages_of_preset "$preset"
+  build_preset "$preset" "${targets[@]}"
+  "${wrap[@]}" ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j 2 \
+    -LE long -R "$tests"
 }
 
 # Of a scenario whose hosts run the RoCE or, with controllers that spray, the SRD engine.

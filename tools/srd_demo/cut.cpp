@@ -17,7 +17,6 @@ namespace {
 
 constexpr size_t kPathByte = 3;  // of the SRD header (SRD.md): the index of the path
 
-Instant now() { return base::Clock::process().now(); }
 Duration seconds(double s) { return Duration{static_cast<int64_t>(s * 1e12)}; }
 double us(Duration d) { return static_cast<double>(d.ps) / 1e6; }
 
@@ -76,7 +75,7 @@ Result<std::unique_ptr<Cut>> Cut::open(const CutOptions& options) {
   (void)::prctl(PR_SET_TIMERSLACK, 1000UL);  // ns; else a nap takes 50 us longer
   std::unique_ptr<Cut> all(new Cut);
   all->o_ = options;
-  all->begun_ = now();
+  all->begun_ = base::wall_now();
   Result<std::unique_ptr<UdpHosts>> attached = UdpHosts::open(options.hosts, {wire::kSrdUdpPort});
   if (!attached) return attached.error();
   all->hosts_ = std::move(*attached);
@@ -174,9 +173,9 @@ std::vector<PathMoment> Cut::look(double passed_s) {
 
 Result<void> Cut::poll_until(Instant end, const Show& show) {
   constexpr Duration kMoment = Duration::from_ms(100);
-  Instant last = now(), told = last;
+  Instant last = base::wall_now(), told = last;
   uint64_t bytes = completed_bytes_;
-  for (Instant at = last; at < end; at = now()) {
+  for (Instant at = last; at < end; at = base::wall_now()) {
     seen_.longest_away_us = std::max(seen_.longest_away_us, us(at - last));
     last = at;
     if (const Result<void> ok = turn(at); !ok) return ok;
@@ -199,20 +198,20 @@ void Cut::cut(Instant at) {
 }
 
 Result<Seen> Cut::run(const Show& show) {
-  begun_ = completed_at_ = now();
+  begun_ = completed_at_ = base::wall_now();
   for (uint64_t slot = 0; slot < kPosted; ++slot)
     if (const Result<void> ok = post(slot); !ok) return ok.error();
   const auto phase = [&](double s) -> Result<double> {
-    const Instant begin = now();
+    const Instant begin = base::wall_now();
     const uint64_t bytes = completed_bytes_;
     if (const Result<void> ok = poll_until(begin + seconds(s), show); !ok) return ok.error();
-    return static_cast<double>(completed_bytes_ - bytes) * 8 / us(now() - begin);
+    return static_cast<double>(completed_bytes_ - bytes) * 8 / us(base::wall_now() - begin);
   };
   if (const Result<double> warm = phase(o_.warm_up_s); !warm) return warm.error();
   seen_.longest_gap_us = seen_.longest_away_us = 0;
   const Result<double> before = phase(o_.before_s);
   if (!before) return before.error();
-  cut(now());
+  cut(base::wall_now());
   if (const Result<double> settled = phase(o_.settle_s); !settled) return settled.error();
   const Result<double> after = phase(o_.after_s);
   if (!after) return after.error();

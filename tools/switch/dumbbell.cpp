@@ -16,8 +16,6 @@ namespace {
 
 constexpr size_t kReceiver = 2;
 
-Instant now() { return base::Clock::process().now(); }
-
 uint64_t counter(const Device& device, std::string_view name) {
   for (const Counter& c : device.counters())
     if (c.name == name) return c.value;
@@ -38,7 +36,7 @@ Result<std::unique_ptr<Dumbbell>> Dumbbell::open(const std::vector<std::string>&
   if (!attached) return attached.error();
   all->hosts_ = std::move(*attached);
   Result<std::unique_ptr<sim::Switch>> device =
-      sim::Switch::make(options, all->hosts_->pool(), now());
+      sim::Switch::make(options, all->hosts_->pool(), base::wall_now());
   if (!device) return device.error();
   all->switch_ = std::move(*device);
   for (size_t i = 0; i <= kReceiver; ++i) {
@@ -98,7 +96,7 @@ Result<void> Dumbbell::post(size_t sender) {
 
 // Everybody once. True if anything moved.
 Result<bool> Dumbbell::turn() {
-  bool moved = hosts_->turn(*switch_, now());
+  bool moved = hosts_->turn(*switch_, base::wall_now());
   for (size_t i = 0; i <= kReceiver; ++i) {
     Completion done[8];
     const size_t n = devices_[i]->cq.poll(done);
@@ -114,7 +112,7 @@ Result<bool> Dumbbell::turn() {
 
 Dumbbell::Totals Dumbbell::totals() const {
   const sim::Switch::Counters& c = switch_->counters();
-  Totals t{.at = now(),
+  Totals t{.at = base::wall_now(),
            .sent = switch_->sent_bytes(kReceiver),
            .from = {hosts_->bytes_from(0), hosts_->bytes_from(1)},
            .marked = c.marked,
@@ -127,10 +125,10 @@ Dumbbell::Totals Dumbbell::totals() const {
 Result<void> Dumbbell::poll_until(Instant end, const Show& show, std::vector<uint32_t>& queue) {
   constexpr useconds_t kNap = 20;  // us; a frame of this network takes ten times as long
   constexpr Duration kSample = Duration::from_us(100), kMoment = Duration::from_ms(100);
-  Instant last = now(), sampled = last, told = last;
+  Instant last = base::wall_now(), sampled = last, told = last;
   std::array<uint64_t, 2> shown{hosts_->bytes_from(0), hosts_->bytes_from(1)};
   seen_.longest_gap_us = 0;
-  for (Instant at = last; at < end; at = now()) {
+  for (Instant at = last; at < end; at = base::wall_now()) {
     const Result<bool> moved = turn();
     if (!moved) return moved.error();
     // A thread that sleeps now and then is woken sooner, on a busy machine, than one that spins.
@@ -159,7 +157,7 @@ Result<Seen> Dumbbell::run(double warm_up_s, double measured_s, const Show& show
     for (uint32_t i = 0; i < kPosted; ++i)
       if (const Result<void> ok = post(sender); !ok) return ok.error();
   std::vector<uint32_t> queue;
-  const Instant begin = now() + seconds(warm_up_s);
+  const Instant begin = base::wall_now() + seconds(warm_up_s);
   if (const Result<void> ok = poll_until(begin, show, queue); !ok) return ok.error();
   queue.clear();
   const Totals before = totals();

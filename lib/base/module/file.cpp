@@ -15,14 +15,14 @@ namespace weft::base {
 namespace {
 
 // A file that is closed at the end of its scope.
-struct File {
-  explicit File(const std::string& path)
+struct OpenFile {
+  explicit OpenFile(const std::string& path)
       : descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~File() {
+  ~OpenFile() {
     if (descriptor >= 0) close(descriptor);
   }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
 
   template <class Header>
   bool read_at(uint64_t offset, Header& header) const {
@@ -38,7 +38,7 @@ Error broken(const std::string& why) { return {Code::invalid_argument, why}; }
 }  // namespace
 
 Result<void> check_module_file(const std::string& path) {
-  const File file(path);
+  const OpenFile file(path);
   struct stat status = {};
   if (file.descriptor < 0 || fstat(file.descriptor, &status) != 0)
     return broken(std::strerror(errno));

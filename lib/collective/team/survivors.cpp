@@ -17,8 +17,6 @@ constexpr Duration kPollTimeout = Duration::from_ms(10);
 constexpr Duration kStoreLimit = Duration::from_s(5);  // of keys that exist
 constexpr std::string_view kMade = "made", kFailed = "failed";
 
-Instant now() { return base::Clock::process().now(); }
-
 std::string attempt_name(const std::string& group, uint32_t number) {
   constexpr std::string_view kShrink = "/shrink/";
   const size_t numbers = group.rfind(kShrink);
@@ -97,11 +95,11 @@ Result<Attempt::Entry> Attempt::enter(Team& team, Duration patience) {
 
 Result<std::vector<uint32_t>> Attempt::gather(Team& team, Duration patience) {
   if (Result<void> published = store_.set(key(rank_), "here"); !published) return published.error();
-  const Instant deadline = now() + patience;
+  const Instant deadline = base::wall_now() + patience;
   std::vector<bool> here(ranks_);
   for (bool all = false; !all;) {
     all = true;
-    const bool late = now() > deadline;
+    const bool late = base::wall_now() > deadline;
     mark_exited(team.connections(), team.connections().liveness.exited_peers());
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
       if (here[rank] || has_exited(team.connections(), rank)) continue;

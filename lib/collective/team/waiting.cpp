@@ -13,8 +13,6 @@ constexpr Duration kLeaveLimit = Duration::from_s(2);
 constexpr Duration kLeaveNoticeLimit = Duration::from_ms(500);
 constexpr int kMaxSleep_ms = 10;  // a keepalive or a deadline may be due
 
-Instant now() { return base::Clock::process().now(); }
-
 // The library's thread polls meanwhile, and makes the descriptor readable.
 void sleep(Team& team) noexcept {
   const CompletionQueue& cq = team.connections().cq;
@@ -27,8 +25,8 @@ void sleep(Team& team) noexcept {
 
 template <class Condition>
 void wait_for(Team& team, Duration limit, Condition condition) {
-  const Instant deadline = now() + limit;
-  while (!condition() && now() < deadline) {
+  const Instant deadline = base::wall_now() + limit;
+  while (!condition() && base::wall_now() < deadline) {
     team.progress();
     if (!condition()) sleep(team);
   }
