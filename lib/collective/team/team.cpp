@@ -12,7 +12,14 @@
 namespace weft::collective {
 namespace {
 
-Instant now() { return base::Clock::process().now(); }
+// Why a request to a rank failed: the sign that the rank is gone, if there was one (vendor_error,
+// docs/failure-model.md).
+std::string_view reason_of(const Completion& completion) {
+  const int sign = completion.status == Status::retry_exceeded ? completion.vendor_error >> 4 : 0;
+  if (sign == 1) return "its process has ended";
+  if (sign != 0) return "its process has ended, or has closed its device";
+  return weft::name(completion.status);
+}
 
 bool supports_rendezvous(const PeerConnections& connections) {
   return connections.device.attributes().qp_type == QpType::srd;
@@ -56,7 +63,7 @@ std::vector<uint32_t> Team::awaited_ranks() const {
 }
 
 void Team::issue(const TaskPtr& task) {
-  task->issued = now();
+  task->issued = base::wall_now();
   if (!failure_) return apply(runner_.issue(task));
   task->error = Error{failure_->code, failure_->text};
   task->done = true;
@@ -65,7 +72,7 @@ void Team::issue(const TaskPtr& task) {
 }
 
 void Team::progress() noexcept {
-  const Instant time = now();  // read once in each turn
+  const Instant time = base::wall_now();  // read once in each turn
   runner_.log().set_time(time);
   const size_t n = connections_.cq.poll(completions_);
   if (n > 0) on_completions({completions_.data(), n});
@@ -98,7 +105,8 @@ void Team::on_completions(std::span<const Completion> completions) {
         fail({.code = Code::peer_failed,
               .rank = link.peer(),
               .call = call,
-              .reason = std::string(weft::name(*event.error))});
+              .reason = std::string(event.error == completion.status ? reason_of(completion)
+                                                                     : weft::name(*event.error))});
       link.disconnected = true;
     }
     if (event.finished_step != kNoStep) lane.executor.on_put_done(event.finished_step);
@@ -154,7 +162,8 @@ void Team::on_probe(Link& link, const ControlMessage& probe) {
 
 void Team::on_circular_wait(const Link& link, uint64_t consumed, std::vector<uint32_t> chain) {
   apply(runner_.run_all());
-  apply(circular_waits_.follow(runner_.lanes().of(link), link, consumed, std::move(chain), now()));
+  apply(circular_waits_.follow(runner_.lanes().of(link), link, consumed, std::move(chain),
+                               base::wall_now()));
 }
 
 void Team::watch(Lane& lane, Instant now) {
@@ -190,7 +199,7 @@ void Team::check_liveness() {
 
 Result<void> Team::cancel(const Task& task, std::string_view reason) {
   if (failure_ || task.done || task.error) return {};
-  runner_.log().set_time(now());  // tasks behind it may start
+  runner_.log().set_time(base::wall_now());  // tasks behind it may start
   if (task.call.sequence == 0) {
     if (Result<void> withdrawn = runner_.withdraw(task, reason); !withdrawn) return withdrawn;
     apply(runner_.run_all());
@@ -215,13 +224,13 @@ void Team::fail(const FailureReport& report) {
   runner_.stop();
   teardown_.begin(report, connections_.links, supports_rendezvous(connections_));
   write_dump(*this);  // may take long: the timers start behind it
-  teardown_.start_timers(now());
+  teardown_.start_timers(base::wall_now());
   end_failed_tasks();
 }
 
 void Team::end_failed_tasks() {
   if (!failure_ || !runner_.lanes().have_tasks()) return;
-  if (!teardown_.memory_unused(connections_.links, now())) return;
+  if (!teardown_.memory_unused(connections_.links, base::wall_now())) return;
   memory_.close();  // peers can write nothing any more
   runner_.end_all({failure_->code, failure_->text});
 }
