@@ -124,4 +124,83 @@ TEST_CASE("the end of a queue pair unbinds its type 2 windows, and no others") {
   CHECK(w.reads(of_domain.key, 0x1010, w.owner));
 }
 
+TEST_CASE(
+    "a window that is bound elsewhere, or to nothing, leaves its region as if it had no window") {
+  Windows w;
+  const uint32_t window = w.table.insert_window(KeyKind::window_of_domain, 1);
+  const uint32_t first = w.region;
+  const Registration other{{std::bit_cast<std::byte*>(uint64_t{0x9000}), 0x100, 0x9000},
+                           Access::all | Access::window_bind,
+                           1};
+  const Binding to_first = w.binding(window);
+  REQUIRE(w.table.bind(to_first, w.owner));
+  CHECK_FALSE(w.table.replace(first, other));
+  w.region = w.insert(Access::all | Access::window_bind, 1);
+  const Binding to_second = w.binding(window);
+  REQUIRE(w.table.bind(to_second, w.owner));
+  CHECK(w.table.replace(first, other));
+  CHECK_FALSE(w.reads(to_first.key, 0x1010, w.owner));
+  CHECK(w.reads(to_second.key, 0x1010, w.owner));
+  Binding to_nothing = w.binding(window);
+  to_nothing.length = 0;
+  REQUIRE(w.table.bind(to_nothing, w.owner));
+  CHECK(w.table.replace(w.region, other));
+  CHECK_FALSE(w.reads(to_second.key, 0x1010, w.owner));
+  CHECK_FALSE(w.reads(to_nothing.key, 0x1010, w.owner));
+}
+
+TEST_CASE(
+    "type 1 windows that are unbound do not count against the type 2 windows of a queue pair") {
+  Windows w;
+  const Binding of_queue = w.binding(w.table.insert_window(KeyKind::window_of_queue, 1));
+  REQUIRE(w.table.bind(of_queue, w.owner));
+  Binding of_domain = w.binding(w.table.insert_window(KeyKind::window_of_domain, 1));
+  REQUIRE(w.table.bind(of_domain, w.owner));
+  of_domain.length = 0;
+  REQUIRE(w.table.bind(of_domain, w.owner));
+  w.table.release(w.owner.qp);
+  CHECK_FALSE(w.reads(of_queue.key, 0x1010, w.owner));
+}
+
+TEST_CASE("a peer invalidates no type 1 window, and no type 2 window of another queue pair") {
+  Windows w;
+  const AccessContext neighbour{1, 8};
+  const Binding of_domain = w.binding(w.table.insert_window(KeyKind::window_of_domain, 1)),
+                theirs = w.binding(w.table.insert_window(KeyKind::window_of_queue, 1));
+  REQUIRE(w.table.bind(of_domain, w.owner));
+  REQUIRE(w.table.bind(theirs, neighbour));
+  CHECK_FALSE(w.table.revoke(of_domain.key, w.owner));
+  CHECK(w.reads(of_domain.key, 0x1010, w.owner));
+  CHECK_FALSE(w.table.revoke(theirs.key, w.owner));
+  CHECK(w.reads(theirs.key, 0x1010, neighbour));
+  const uint32_t unbound = w.table.insert_window(KeyKind::window_of_queue, 1);
+  CHECK_FALSE(w.table.revoke(unbound, w.owner));
+}
+
+TEST_CASE("the first key of a type 1 window is not the one that it was made with") {
+  for (uint32_t i = 0; i < 2000; ++i) {
+    Windows w;
+    w.random = SecureRandom{i};
+    const uint32_t window = w.table.insert_window(KeyKind::window_of_domain, 1);
+    CHECK(w.table.choose_key(window, 0) != window);
+  }
+}
+
+TEST_CASE("the memory of a whole key: each reason to refuse it by name") {
+  Windows w;
+  std::byte* where = nullptr;
+  uint64_t length = 0;
+  const auto check = [&](uint32_t key, AccessContext by, Access need) {
+    return w.table.check_whole(key, by, need, &where, &length);
+  };
+  CHECK(check(0x12345678, w.owner, Access::remote_read) == Verdict::bad_key);
+  CHECK(check(w.region, {2, 9}, Access::remote_read) == Verdict::wrong_domain);
+  const uint32_t read_only = w.insert(Access::remote_read, 1);
+  CHECK(check(read_only, w.owner, Access::remote_write) == Verdict::no_permission);
+  CHECK(length == 0);
+  CHECK(check(read_only, w.owner, Access::remote_read) == Verdict::ok);
+  CHECK(length == 0x100);
+  CHECK(where == std::bit_cast<std::byte*>(uint64_t{0x1000}));
+}
+
 }  // namespace weft::memory
