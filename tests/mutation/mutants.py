@@ -193,8 +193,8 @@ class Finder:
 
 
 def render(text, mutants):
-    """The text of a file with its mutants {number: Mutant}; nested ones within each other. Each line
-    keeps its number, by which the compiler names a mutant that does not compile."""
+    """The text of a file with its mutants {number: Mutant}; nested ones within each other. Lines
+    keep their numbers, by which the compiler names a mutant that does not compile."""
     order = sorted(mutants.items(), key=lambda m: (m[1].begin, -m[1].end, m[0]))
 
     def plain(begin, end):

@@ -65,7 +65,8 @@ class Mutants(unittest.TestCase):
         self.assertLessEqual({
             ("bound", "a < b", "a <= b"),
             ("condition", "kind == Kind::two", "kind != Kind::two"),
-            ("condition", "a < b &&  // both\n      kind == Kind::two", "a < b || kind == Kind::two"),
+            ("condition", "a < b &&  // both\n      kind == Kind::two",
+             "a < b || kind == Kind::two"),
             ("arithmetic", "a - b", "a + b"),
             ("arithmetic", "sum * 3", "sum / 3"),
             ("by_one", "3", "3 + 1"),

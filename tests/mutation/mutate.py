@@ -213,9 +213,9 @@ class Trial:
                 for number in map(int, numbers):
                     self.reaching[number].append(name)
 
-            def judge(number):
+            def verdict_or_left(number):
                 return "left" if time.monotonic() > end else self.verdict(number)
-            for number, verdict in zip(self.told, pool.map(judge, self.told)):
+            for number, verdict in zip(self.told, pool.map(verdict_or_left, self.told)):
                 result[verdict] += 1
                 if verdict not in ("killed", "left"):
                     print(f"{verdict} {self.told[number]['what']}", flush=True)
