@@ -60,6 +60,12 @@ Cq::Cq(const Device& device, Context& context, Owned<fid_cq> raw, int wake_fd, u
       capacity_(capacity) {}
 
 Cq::~Cq() {
+  if (context_
+          .forked()) {  // its queue pairs did not leave, and the parent's threads may hold locks
+    (void)raw_.release();
+    ::close(wake_fd_);
+    return;
+  }
   context_.leave(*this);
   WEFT_CHECK(qps_.empty());
   ::close(wake_fd_);

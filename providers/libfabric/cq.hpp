@@ -57,7 +57,7 @@ class Cq final : public verbs::Cq {
   const Device device_;
   Context& context_;  // the device's
   const uint32_t number_;
-  const Owned<fid_cq> raw_;
+  Owned<fid_cq> raw_;
   const int wake_fd_;
   std::atomic<uint32_t> capacity_;
   std::mutex drain_mutex_;
