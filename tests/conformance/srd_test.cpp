@@ -233,7 +233,7 @@ void processes(Wire wire) {
   b.stop();
   CHECK(b.join() == 0);
 }
-WEFT_ON_SRD_PORTS(processes, "SRD: processes write, read back and verify; connect() works too")
+WEFT_ON_SRD_PORTS(processes, "SRD: processes that connect() write, read back and verify")
 WEFT_ON_LOSSY_SRD(processes, "SRD: processes write, read back and verify")
 
 // Packets longer than a path MTU of RoCE (udp.mtu): every length that fits the interface, a peer

@@ -91,8 +91,8 @@ COPIED = "examples/port/"
 FOREIGN = {"get_nprocs", "get_nprocs_conf", "get_mempolicy", "get_if", "get_to", "get_ptr"}
 GETTER = re.compile(r"(?<![.>:\w])(get_\w+)\s*\(")
 VAGUE = re.compile(r"\b\w*(?:Manager|Helper|Utils?)(?![a-z])\w*")
-# A test case and its title, which may be several literals.
-TITLE = re.compile(r'[A-Z_]*TEST_CASE[A-Z_]*\((?:\s*[\w:]+,)?(?:\s*"(?:[^"\\]|\\.)*")+')
+# A test case, by a macro of Catch2 or of the suite, and its title, which may be several literals.
+TITLE = re.compile(r'^[A-Z_]+\((?:\s*[\w:]+,)?(?:\s*"(?:[^"\\]|\\.)*")+', re.M)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 

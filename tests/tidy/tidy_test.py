@@ -141,6 +141,8 @@ class Tidy(unittest.TestCase):
         self.expect("tests/base/a_test.cpp", OPENING + 'TEST_CASE("one, and more") { a(); b(); }\n'
                     'TEST_CASE_METHOD(Two, "it holds "\n    "this; and that") {}\n',
                     "a_test.cpp:4: a test's title with a ';'")
+        self.expect("tests/base/a_test.cpp", OPENING + 'WEFT_ON_PORTS(body, "this; that")\n',
+                    "a_test.cpp:3: a test's title with a ';'")
 
     def test_headers(self):
         self.expect("lib/base/a.hpp", OPENING, "a.hpp:1: no #pragma once")
