@@ -12,7 +12,7 @@ local opcodes = {
   [6] = "fetch_add", [7] = "atomic_response", [8] = "write_add", [9] = "failure", [10] = "fill",
   [11] = "abort", [16] = "acknowledge", [17] = "refusal", [18] = "reset",
   [19] = "ready", [20] = "trimmed", [21] = "rails", [22] = "hello", [23] = "welcome",
-  [24] = "key request", [25] = "key grant", [26] = "unknown association",
+  [24] = "key or liveness request", [25] = "key grant", [26] = "unknown association",
 }
 local reasons = {
   [0] = "none", [1] = "no receive", [2] = "busy", [3] = "no such queue pair", [4] = "access",
@@ -92,6 +92,7 @@ local f = {
   rails_count = ProtoField.uint8("srd.rails.count", "Further addresses"),
   rails_reserved = ProtoField.uint8("srd.rails.reserved", "Reserved"),
   rail = ProtoField.ipv6("srd.rails.address", "Further address"),
+  liveness_nonce = ProtoField.uint64("srd.liveness.nonce", "Nonce of the request", base.HEX),
 }
 for _, field in pairs(f) do table.insert(srd.fields, field) end
 local malformed = ProtoExpert.new("srd.malformed", "Not a valid SRD packet", expert.group.MALFORMED,
@@ -100,6 +101,7 @@ srd.experts = { malformed }
 
 local BASE, TRAILER, MOST_WORDS, MOST_RAILS = 32, 4, 16, 7
 local TAG, NONCE, KEY_REQUEST, KEY_GRANT = 16, 16, 24, 25
+local LIVENESS_REQUEST = 24  -- without the flag of protected packets
 
 local function set(...)
   local members = {}
@@ -243,8 +245,25 @@ local function protected(buffer, tree, opcode, size)
   return r.ok
 end
 
+-- A base header alone, without trailer and flags, that asks whether the port has a process.
+local function liveness_request(buffer, info, root)
+  info.cols.protocol = "SRD"
+  info.cols.info = string.format("liveness request -> 0x%06x", buffer(5, 3):uint())
+  local tree = root:add(srd, buffer())
+  tree:append_text(", liveness request")
+  tree:add(f.opcode, buffer(0, 1))
+  tree:add(f.version, buffer(1, 1))
+  tree:add(f.destination, buffer(5, 3))
+  tree:add(f.liveness_nonce, buffer(12, 8))
+  if buffer(1, 1):bitfield(0, 4) ~= 2 then tree:add_proto_expert_info(malformed) end
+end
+
 function srd.dissector(buffer, info, root)
   local size = buffer:len()
+  if size == BASE and buffer(0, 1):uint() == LIVENESS_REQUEST and buffer(2, 1):uint() == 0 then
+    liveness_request(buffer, info, root)
+    return size
+  end
   if size < BASE + TRAILER then return 0 end
   info.cols.protocol = "SRD"
   local opcode = buffer(0, 1):uint()

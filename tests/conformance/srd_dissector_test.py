@@ -155,6 +155,14 @@ class Dissector(unittest.TestCase):
         self.assertEqual(row, ["::ffff:10.0.0.1", "0x0000feed", "1",
                                "::ffff:10.1.0.1,::ffff:10.2.0.1", ""])
 
+    def test_a_liveness_request_is_a_base_header_alone(self):
+        rest = bytes((0, 0, 0, 1, 0, 2)) + bytes(4) + (5).to_bytes(8, "big") + bytes(12)
+        raw_capture(self.file, [bytes((24, version)) + rest for version in (0x20, 0x10)])
+        right, wrong = decode(self.file, "srd.opcode", "srd.destination", "srd.liveness.nonce",
+                              "srd.malformed")
+        self.assertEqual(right, ["24", "0x010002", "0x0000000000000005", ""])
+        self.assertNotEqual(wrong[3], "")
+
     def test_what_is_not_srd_is_called_malformed(self):
         bad = [packet(WRITE, bytes(11)),                          # its headers do not fit
                packet(SEND, bytes(4) + b"data", version=1),
