@@ -159,9 +159,11 @@ bool Qp::must_wait(const Request& request) const noexcept {
   return false;
 }
 
-// Posts the next operation to libfabric. False: there is none, or it has to wait.
+// Posts the next operation to libfabric. False: there is none, or it has to wait. Behind a request
+// that has failed none is posted: it will be flushed.
 bool Qp::issue_next() noexcept {
   if (issued_ == posted_ || state_ != QpState::rts || failed_) return false;
+  if (issued_ != done_ && send_at(issued_ - 1).status != Status::success) return false;
   Request& request = send_at(issued_);
   if (must_wait(request)) return false;
   if (request.status == Status::success && request.issued < operations_of(request)) {
