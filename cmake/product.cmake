@@ -127,7 +127,7 @@ install(DIRECTORY scenarios/ DESTINATION ${CMAKE_INSTALL_DATADIR}/weft/scenarios
 install(DIRECTORY tests/script/ DESTINATION ${CMAKE_INSTALL_DATADIR}/weft/scripts
         COMPONENT weft-tools FILES_MATCHING PATTERN "*.script")
 # What a module includes of the rooms.
-foreach(ROOM_HEADERS base:check base/module:module transport:frame,port,port_kind
+foreach(ROOM_HEADERS base:check base/module:module transport:frame,lost_peers,port,port_kind
         verbs:cm,device_spec,inspection,provider,provider_manifest)
   string(REGEX REPLACE ":.*" "" ROOM ${ROOM_HEADERS})
   string(REGEX REPLACE ".*:" "" HEADERS ${ROOM_HEADERS})

@@ -40,6 +40,9 @@ bool is_about_port(const msghdr& message) noexcept {
 
 }  // namespace
 
+HostQuestion::HostQuestion(const LocalAddress& local) noexcept
+    : local_(local), socket_(open_question_socket(local)) {}
+
 void HostQuestion::ask(const Gid& to, uint16_t port, std::span<const std::byte> datagram,
                        Instant now) noexcept {
   WEFT_DCHECK(!datagram.empty() && datagram.size() <= kMostBytes);

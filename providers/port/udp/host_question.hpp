@@ -28,7 +28,9 @@ class HostQuestion {
   // To the same address, no sooner than this after the last one.
   static constexpr Duration kInterval = Duration::from_ms(5);
 
-  explicit HostQuestion(const LocalAddress& local) noexcept : local_(local) {}
+  // The socket is opened at once, so that a device takes the same descriptors whatever its peers
+  // do.
+  explicit HostQuestion(const LocalAddress& local) noexcept;
 
   // Nothing is asked where there is no socket left.
   void ask(const Gid& to, uint16_t port, std::span<const std::byte> datagram, Instant now) noexcept;
@@ -39,7 +41,7 @@ class HostQuestion {
   void read(Instant now, transport::LostPeers* lost) noexcept;
   // A thread has slept on fd().
   void expect() noexcept { polls_ = 0; }
-  // An error is pending there when something was said; -1: nothing was asked yet.
+  // An error is pending there when something was said; -1: there is no socket.
   int fd() const noexcept { return socket_.fd(); }
   const Counters& counters() const noexcept { return counters_; }
 
