@@ -102,16 +102,10 @@ if(WEFT_SANITIZE MATCHES thread)
                               PROPERTIES COMPILE_OPTIONS -fno-sanitize=thread)
 endif()
 
-# Rooms that are compiled in batches: in the core what a newcomer does not measure, and most where
-# bugs are sought (in those left out names of unnamed namespaces repeat). Else what moves packets is
-# compiled as in the release.
-set(BATCHED_ROOMS)
+# Rooms that are compiled in batches: in the core what a newcomer does not measure. What moves packets
+# is compiled as in the release.
 if(WEFT_CORE)
-  set(BATCHED_ROOMS weft_port_middleware weft_provider_roce weft_provider_srd weft_verbs)
-elseif(WEFT_FUZZ OR WEFT_SANITIZE)
-  get_property(BATCHED_ROOMS GLOBAL PROPERTY WEFT_ROOMS)
-  list(REMOVE_ITEM BATCHED_ROOMS weft_collective weft_provider_ibverbs weft_srd weft_wire)
+  foreach(ROOM port_middleware provider_roce provider_srd verbs)
+    weft_batch(weft_${ROOM} 8)
+  endforeach()
 endif()
-foreach(ROOM ${BATCHED_ROOMS})
-  weft_batch(${ROOM} 8)
-endforeach()
