@@ -102,8 +102,8 @@ if(WEFT_SANITIZE MATCHES thread)
                               PROPERTIES COMPILE_OPTIONS -fno-sanitize=thread)
 endif()
 
-# Rooms that are compiled in batches: in the core what a newcomer does not measure. What moves packets
-# is compiled as in the release.
+# Rooms that are compiled in batches: in the core what a newcomer does not measure. What moves
+# packets is compiled as in the release.
 if(WEFT_CORE)
   foreach(ROOM port_middleware provider_roce provider_srd verbs)
     weft_batch(weft_${ROOM} 8)

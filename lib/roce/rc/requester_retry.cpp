@@ -26,8 +26,7 @@ bool take_retry(EngineState& engine, QueuePair& qp, bool silent) noexcept {
   Requester& req = qp.req;
   WEFT_DCHECK(req.retries_left <= *qp.attributes.retry_count);
   if (req.retries_left != 0) {
-    const bool endless =
-        engine.config().habits.retries_for_ever && *qp.attributes.retry_count == 7;
+    const bool endless = engine.config().habits.retries_for_ever && *qp.attributes.retry_count == 7;
     if (!endless) --req.retries_left;
     return true;
   }
